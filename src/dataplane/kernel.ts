@@ -123,12 +123,12 @@ export interface Kernel {
 export interface HostSides {
   /**
    * Returns the links whose host side lacks what their ADD made: that they are up, routes, the IPv6 gateway and, with `settings`,
-   * sysctls. Of two links with the same address the newer has it.
+   * sysctls. Of two links with the same address the one with the greater index has it.
    */
   listIncompleteLinks(options: { readonly settings: boolean }): Promise<readonly IncompleteLink[]>;
 
   /**
-   * Makes what the host side of the link lacks. Does nothing when the link has gone.
+   * Makes what the host side of the link lacks, for the addresses that are given. Does nothing when the link has gone.
    * @throws kernel/foreign-route when the host routes an address of it elsewhere, kernel/address-in-use, kernel/failed
    */
   complete(link: HostLink): void;

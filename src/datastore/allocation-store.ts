@@ -37,12 +37,9 @@ export interface NodeView {
   readonly problems: readonly string[];
   /** Reads the view again from the datastore. Set on a view that may lag behind it. */
   readonly latest?: (signal: AbortSignal) => Promise<NodeView>;
-  /** Set together with `latest`. */
-  readonly certaintyOf?: CertaintyOf;
+  /** Returns how certain an address is by now that the view shows as held. Set together with `latest`. */
+  readonly certaintyOf?: (held: HeldAddress) => Certainty;
 }
-
-/** Returns how certain an address is by now that a view shows as held. */
-export type CertaintyOf = (held: Pick<HeldAddress, 'allocation'>) => Certainty;
 
 /**
  * - `decided`: not written yet, and retried until it is

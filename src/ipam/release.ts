@@ -124,7 +124,7 @@ function planChanges({ node, which, handle, endpoint }: Omit<ReleaseRequest, 'vi
   const found = view.endpoint;
   if (found === undefined || endpoint?.isSame(found.value) !== true) return plan;
   const { unlessHeld = false } = endpoint;
-  const isHeld = blocks.some(({ value }) => holdsAddressOf(value, found.value, (held) => !frees(held)));
-  if (!unlessHeld || !isHeld) plan.changes.push({ kind: 'delete-endpoint', before: found, unlessHeld });
+  const isKept = unlessHeld && blocks.some(({ value }) => holdsAddressOf(value, found.value, (held) => !frees(held)));
+  if (!isKept) plan.changes.push({ kind: 'delete-endpoint', before: found, unlessHeld });
   return plan;
 }

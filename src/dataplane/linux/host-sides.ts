@@ -1,27 +1,28 @@
 // What an ADD makes on the host side of a link, compared with what is there and made again: routes and the IPv6 gateway go when a link
 // is down for a moment, and other programs flush routes and settings.
-import { type Address, bitsOf, FAMILIES, formatAddress, sameAddress } from '../../net/address.ts';
+import { type Address, formatAddress, sameAddress } from '../../net/address.ts';
 import type { HostLink, IncompleteLink, SourceCheck } from '../kernel.ts';
 import { familiesOf, hostSysctls, sourceCheckSysctls, type Sysctl, sysctlName } from '../link-sysctls.ts';
 import { addAddress, decodeAddress, listAddresses } from './address-messages.ts';
 import { addHostRoutes, clearHostRoute, findHostRoute } from './host-routes.ts';
 import { setLinkUp } from './link-messages.ts';
-import { findLink, listHostLinks, toHostLink } from './links.ts';
+import { findLink, listHostLinks } from './links.ts';
 import { gatewayOf, LINK_LOCAL_BITS } from './pod-side.ts';
-import { decodeRoute, dumpRoutes, RTPROT_BOOT } from './route-messages.ts';
+import { listLinkRoutes } from './pod-addresses.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';
 import { isDifferent, writeSysctl } from './sysctl.ts';
 
 const EEXIST = 17;
 
-/** See Kernel.listIncompleteLinks. */
+/** See HostSides.listIncompleteLinks. */
 export async function listIncompleteLinks(
   host: RouteSocket,
   { settings, sourceCheck }: { readonly settings: boolean; readonly sourceCheck: SourceCheck | undefined },
 ): Promise<readonly IncompleteLink[]> {
   const links = ownAddresses(listHostLinks(host));
   if (links.length === 0) return [];
-  const routed = await routedAddresses(host);
+  const routes = await listLinkRoutes(host);
+  const routed = new Map(routes.map(({ address, deviceIndex }) => [formatAddress(address), deviceIndex]));
   const withGateway = await linksWithGateway(host);
   return links.flatMap((link) => {
     const missing = [
@@ -36,14 +37,14 @@ export async function listIncompleteLinks(
   });
 }
 
-/** See Kernel.complete. */
-export function completeLink(host: RouteSocket, { name, index }: HostLink, sourceCheck: SourceCheck | undefined): void {
+/** See HostSides.complete. */
+export function completeLink(host: RouteSocket, link: HostLink, sourceCheck: SourceCheck | undefined): void {
+  const { name, index } = link;
   const found = findLink(host, name);
-  const [link] = found?.index === index ? ownAddresses([toHostLink(found)]) : [];
-  if (link === undefined) return;
+  if (found?.index !== index || link.addresses.length === 0) return;
   for (const setting of wrongSettings(link, sourceCheck)) writeSysctl(setting, 'on the host');
   const what = `interface "${name}" of the host`;
-  if (!link.isUp) host.request(`bring up ${what}`, setLinkUp(index));
+  if (!found.isUp) host.request(`bring up ${what}`, setLinkUp(index));
   if (familiesOf(link.addresses).has(6)) {
     const reply = host.ask(addAddress(index, gatewayOf(6), LINK_LOCAL_BITS));
     if (reply.errno !== 0 && reply.errno !== EEXIST) throw refusal(`add the IPv6 gateway to ${what}`, reply);
@@ -55,7 +56,7 @@ export function completeLink(host: RouteSocket, { name, index }: HostLink, sourc
   }
 }
 
-/** Leaves to each link the addresses that no newer one has; those without any are left out. */
+/** Leaves to each link the addresses that none of a greater index has; links without any are left out. */
 function ownAddresses(links: readonly HostLink[]): readonly HostLink[] {
   const newest = new Map<string, number>();
   for (const { index, addresses } of links)
@@ -77,18 +78,6 @@ function wrongSettings({ name, addresses }: HostLink, sourceCheck: SourceCheck |
 function isRouted(host: RouteSocket, { index }: HostLink, address: Address): boolean {
   const found = findHostRoute(host, address)?.route;
   return found?.type === 'unicast' && found.deviceIndex === index;
-}
-
-/** Returns the index of the link by address, of the routes that an ADD makes. */
-async function routedAddresses(host: RouteSocket): Promise<ReadonlyMap<string, number>> {
-  const routed = new Map<string, number>();
-  for (const family of FAMILIES) {
-    const bodies = await host.listOnWorker('list the routes to pods', dumpRoutes(family, { protocol: RTPROT_BOOT }));
-    for (const { type, destination, deviceIndex } of bodies.map(decodeRoute))
-      if (type === 'unicast' && destination.prefixBits === bitsOf(family) && deviceIndex !== undefined)
-        routed.set(formatAddress(destination.base), deviceIndex);
-  }
-  return routed;
 }
 
 async function linksWithGateway(host: RouteSocket): Promise<ReadonlySet<number>> {

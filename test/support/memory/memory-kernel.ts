@@ -78,7 +78,7 @@ export class MemoryKernel implements Kernel, HostSides {
     this.#wrongSysctls.set(hostLinkName, [...(this.#wrongSysctls.get(hostLinkName) ?? []), nameAndValue]);
   }
 
-  /** Sets the link down and up again: its routes and its gateway go, and what is watched hears of it. */
+  /** Sets the link down and up again: its routes and its gateway go. */
   flap(hostLinkName: string): void {
     const attachment = this.#attachments.get(hostLinkName);
     if (attachment !== undefined) attachment.hasGateway = false;
@@ -201,13 +201,13 @@ export class MemoryKernel implements Kernel, HostSides {
     });
   }
 
-  complete({ name, index }: HostLink): void {
+  complete({ name, index, addresses }: HostLink): void {
     const attachment = this.#attachments.get(name);
-    if (attachment?.index !== index) return;
+    if (attachment?.index !== index || addresses.length === 0) return;
     this.#wrongSysctls.delete(name);
     attachment.isUp = true;
     attachment.hasGateway = true;
-    for (const address of this.#ownAddresses(attachment)) {
+    for (const address of addresses) {
       this.#refuseRoute(address, attachment.network);
       this.#hostRoutes.set(formatAddress(address), name);
     }

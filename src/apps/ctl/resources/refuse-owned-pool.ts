@@ -29,7 +29,7 @@ export async function refuseWrittenBack(
   throw ownedError(name, { act, answer: 'write it back', hint: instead + leave });
 }
 
-/** Refuses to delete a pool that the operator would create again, whoever owns it now. @throws resource/owned */
+/** Refuses to delete a pool that the operator would create again, also one that it does not own now. @throws resource/owned */
 export async function refuseCreatedAgain(store: ResourceStore, pool: IpPool, signal: AbortSignal): Promise<void> {
   const found = listedPool(await installationSpec(store, signal), pool);
   if (found === undefined) return;

@@ -137,6 +137,26 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       }
     });
 
+    it('leaves an address to one of two links that have it, and completes each with its own', async () => {
+      await using host = await makeFixture();
+      const earlier = networkOf(await host.newPod(), { containerId: 'earlier' });
+      await host.kernel.apply(earlier, never);
+      await host.removeHostRoute(parseAddress('10.65.0.1'));
+      const later = networkOf(await host.newPod(), {
+        containerId: 'later',
+        hostLinkName: 'npl9999999999a',
+        addresses: ['10.65.0.1'],
+      });
+      await host.kernel.apply(later, never);
+      for (const { hostLinkName } of [earlier, later]) await host.setDown(hostLinkName, 'flap');
+      const incomplete = await host.kernel.listIncompleteLinks({ settings: false });
+      const lacking = incomplete.filter(({ missing }) => missing.includes('no route to 10.65.0.1'));
+      expect(lacking).toHaveLength(1);
+      for (const { link } of incomplete) host.kernel.complete(link);
+      const routed = [earlier, later].flatMap((network) => host.kernel.observe(network).hostRoutes);
+      expect(routed.toSorted()).toEqual(['10.65.0.1', 'fd00:65::1']);
+    });
+
     it('makes no route again that now leads elsewhere, nor anything of a link that has gone', async () => {
       await using host = await makeFixture();
       const network = networkOf(await host.newPod());

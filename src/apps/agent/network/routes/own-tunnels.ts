@@ -47,7 +47,7 @@ export class OwnTunnels {
     this.#isAddressDue = true;
   }
 
-  /** Reports whether the datastore has lost the address of a tunnel with the block, of which the node has nothing now. */
+  /** Reports whether a tunnel has an address of the block. */
   hasAddressIn({ cidr }: Extract<ClusterChange, { readonly kind: 'block' }>): boolean {
     return this.#all.some(({ address }) => address !== undefined && cidrContains(cidr, address));
   }
