@@ -1,6 +1,7 @@
 // Routes and peers, as the agent counts them and as the kernel has them.
 import type { Agent } from '../../test/support/agent.ts';
 import type { TestNode } from '../../test/support/node.ts';
+import { NODE_SEVERITIES } from '../../src/model/node-report.ts';
 import type { RemoteNodes } from './remote-nodes.ts';
 
 /** What the agent says of its work since it started. */
@@ -25,7 +26,8 @@ const OWN_ROUTES = 1;
 
 /** Whether everything is as the agent wants it; false while it does not answer. */
 export async function isNetworkUp(agent: Agent): Promise<boolean> {
-  return gauge((await agent.ask('/metrics')).body, 'netplug_network_problems') === 0;
+  const { body } = await agent.ask('/metrics');
+  return NODE_SEVERITIES.every((severity) => gauge(body, `netplug_node_problems{severity="${severity}"}`) === 0);
 }
 
 export async function routeWorkOf(agent: Agent): Promise<RouteWork> {

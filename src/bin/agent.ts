@@ -6,6 +6,7 @@ import { createMetrics } from '../apps/agent/metrics.ts';
 import { networkFailure } from '../apps/agent/network/registration.ts';
 import type { CallSettings, RelayedObjects } from '../apps/agent/network-channel.ts';
 import { NetworkProcess } from '../apps/agent/network-process.ts';
+import { NodeProblems } from '../apps/agent/node-problems.ts';
 import { readPodLinkNames } from '../apps/agent/network/host/read-pod-links.ts';
 import { PodIsolator } from '../apps/agent/pod-isolator.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
@@ -24,6 +25,7 @@ import type { WatchedBlocks } from '../datastore/orch/node-blocks.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { sharedWatchKey } from '../kube/orch-api.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
+import { CALL_PROBLEMS, nodeProblems } from '../model/node-report.ts';
 import { threadFailures, ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { startHealthServer, startMetricsServer, startProbeServer } from '../runtime/health-server.ts';
 import { WatchRelay } from '../kube/watch-relay.ts';
@@ -110,6 +112,16 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     withdraw: withdrawPods,
     findObstacle: async (signal) => missingControllers(datastore, nodes.get(datastore).inner, signal),
   });
+  const problems = new NodeProblems({
+    ...base,
+    store: () => nodes.get(datastore).inner,
+    collect: async () => [
+      ...nodeProblems(CALL_PROBLEMS.threads, threadFailures(threads)),
+      ...nodeProblems(CALL_PROBLEMS.calls, nodes.problems()),
+      ...((await network?.problems()) ?? []),
+      ...pluginFiles.problems(),
+    ],
+  });
   const network = isNetworkRun
     ? new NetworkProcess({
         ...base,
@@ -127,8 +139,13 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       })
     : undefined;
   using metrics = createMetrics(async () => {
-    const standing = network === undefined ? undefined : ((await network.status())?.standing ?? 'down');
-    return { ...nodes.standing(), network: standing, tokenSecondsLeft: pluginFiles.tokenSecondsLeft() };
+    const standing = (await network?.status())?.standing;
+    return {
+      ...nodes.standing(),
+      network: standing,
+      problems: await problems.current(),
+      tokenSecondsLeft: pluginFiles.tokenSecondsLeft(),
+    };
   });
   await using traces = residentTraces(env, log);
   await using orch = residentOrch(node, { env, log, transport, watches });
@@ -175,7 +192,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   const pluginFiles = pluginFilesIn(env, { ...base, transport, obstacles }, { node, datastore });
   const pod = readVariable(env, 'POD_NAME');
   const health = {
-    notReady: async () => [...(await obstacles()), ...pluginFiles.problems()],
+    notReady: async () => [...(await obstacles()), ...pluginFiles.failures()],
     warnings: pluginFiles.warnings,
     pod,
     metrics,
@@ -193,6 +210,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       onCount: metrics.setCallsInFlight,
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
       network,
+      problems,
       isConnecting: networking === 'on',
       pluginFiles,
       closePods: async (signal) => {

@@ -17,6 +17,7 @@ import { OrchApi } from '../kube/orch-api.ts';
 import { requestToken } from '../kube/token-request.ts';
 import type { Transport } from '../kube/transport.ts';
 import { CNI_TOKEN_NAME } from '../model/cni-token.ts';
+import { type NodeProblem, PLUGIN_PROBLEMS, nodeProblems } from '../model/node-report.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { orchestratorIn } from './open-orch.ts';
 import { stateDir } from './registration.ts';
@@ -29,9 +30,12 @@ export interface PluginFiles {
   readonly prepare: (signal: AbortSignal) => Promise<void>;
   /** Runs until the signal aborts. */
   readonly run: (signal: AbortSignal) => Promise<void>;
-  /** Returns why the plugin cannot work, or is configured in an outdated way, a sentence each. */
-  readonly problems: () => readonly string[];
+  /** Returns why the plugin cannot work, a sentence each. */
+  readonly failures: () => readonly string[];
+  /** Returns what else an administrator must act on, a sentence each. */
   readonly warnings: () => readonly string[];
+  /** Returns both. */
+  readonly problems: () => readonly NodeProblem[];
   /** Seconds until the token of the plugin expires; undefined without one. */
   readonly tokenSecondsLeft: () => number | undefined;
 }
@@ -70,6 +74,8 @@ export function pluginFilesIn(
     source === ''
       ? undefined
       : new ConflistInstaller({ ...ports, files, obstacles }, { source, node, confDir, confName });
+  const failures = (): readonly string[] =>
+    [certificates?.problem ?? [], credentials?.obstacle ?? [], conflist?.problem ?? []].flat();
   return {
     prepare: async (signal) => certificates?.copy(signal),
     run: async (signal) => {
@@ -77,8 +83,13 @@ export function pluginFilesIn(
       const parts = [certificates, credentials, conflist, ownToken].flatMap((part) => part ?? []);
       await Promise.all([...parts.map(async (part) => part.run(signal)), aborted(signal)]);
     },
-    problems: () => [certificates?.problem ?? [], credentials?.obstacle ?? [], conflist?.problem ?? []].flat(),
+    failures,
     warnings: () => [ownToken, credentials, conflist].flatMap((part) => part?.warning ?? []),
+    problems: () => [
+      ...nodeProblems(PLUGIN_PROBLEMS.unusable, failures()),
+      ...nodeProblems(PLUGIN_PROBLEMS.shadowed, [conflist?.warning ?? []].flat()),
+      ...nodeProblems(PLUGIN_PROBLEMS.token, [ownToken?.warning ?? [], credentials?.warning ?? []].flat()),
+    ],
     tokenSecondsLeft: () => credentials?.secondsLeft(),
   };
 }

@@ -1,5 +1,6 @@
 import type { NodeName } from '../model/names.ts';
 import type { NodeSpec } from '../model/node.ts';
+import type { NodeReportSpec } from '../model/node-report.ts';
 
 /** The state of a node's network, as reported to the orchestrator. */
 export interface NetworkReport {
@@ -29,6 +30,12 @@ export interface NodeStatusStore {
    * nothing when nothing differs. @throws resource/not-found when the orchestrator has no node of that name
    */
   publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void>;
+
+  /**
+   * Replaces the report of the node, which other nodes do not follow. Where the orchestrator stores the nodes, its Node owns
+   * the report. @throws resource/not-found when the orchestrator has no node of that name
+   */
+  publishReport(node: NodeName, report: NodeReportSpec, signal: AbortSignal): Promise<void>;
 
   /**
    * Sets the condition NetworkUnavailable of the orchestrator's Node. Does nothing without an orchestrator, or when the

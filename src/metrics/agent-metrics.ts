@@ -85,7 +85,11 @@ export const AGENT_METRICS = {
     kind: 'counter',
     help: 'Interfaces of pods whose routes or settings on the node were restored since the network process started.',
   },
-  netplug_network_problems: { kind: 'gauge', help: 'Node networking components that are failing.' },
+  netplug_node_problems: {
+    kind: 'gauge',
+    labels: ['severity'],
+    help: 'What the agent knows to be wrong on its node: `error`, when pods may be without network, or `warning`.',
+  },
   netplug_typha_connected: {
     kind: 'gauge',
     help: '1 while a server of netplug-typha serves the node, else 0; no series where it is not used.',

@@ -11,6 +11,7 @@ import { IPAM_CONFIGURATION, type IpamConfiguration } from './ipam-configuration
 import type { KindDeclaration } from './kind-info.ts';
 import { GLOBAL_NETWORK_SET, type GlobalNetworkSet, NETWORK_SET, type NetworkSet } from './network-set.ts';
 import { NODE, type Node } from './node.ts';
+import { NODE_REPORT, type NodeReport } from './node-report.ts';
 import { GLOBAL_NETWORK_POLICY, type GlobalNetworkPolicy, NETWORK_POLICY, type NetworkPolicy } from './policy.ts';
 import { PROFILE, type Profile } from './profile.ts';
 
@@ -31,6 +32,7 @@ export type AnyResource =
   | AgentConfiguration
   | ControllersConfiguration
   | Installation
+  | NodeReport
   | ClusterInformation;
 export type ResourceKind = AnyResource['kind'];
 export type ResourceOf<K extends ResourceKind> = Extract<AnyResource, { kind: K }>;
@@ -51,6 +53,7 @@ export const KINDS: { readonly [K in ResourceKind]: KindDeclaration<ResourceOf<K
   AgentConfiguration: AGENT_CONFIGURATION,
   ControllersConfiguration: CONTROLLERS_CONFIGURATION,
   Installation: INSTALLATION,
+  NodeReport: NODE_REPORT,
   ClusterInformation: CLUSTER_INFORMATION,
 };
 

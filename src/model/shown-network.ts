@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { NODE_PROBLEM_FIELDS } from './node-report.ts';
 import { readJson } from './shown-call.ts';
 
 const SESSION = v.object({
@@ -52,8 +53,8 @@ const SHOWN_NETWORK = v.object({
   ),
   /** Settings of the agent and where each comes from; an agent of an earlier release reports none. */
   settings: v.optional(v.array(v.object({ name: v.string(), value: v.string(), source: v.string() }))),
-  /** Errors of the components of the node's network; empty when all of them are in their desired state. */
-  problems: v.array(v.string()),
+  /** What the agent knows to be wrong on the node, errors first. */
+  problems: v.array(v.object(NODE_PROBLEM_FIELDS)),
 });
 export type ShownNetwork = v.InferOutput<typeof SHOWN_NETWORK>;
 

@@ -1,12 +1,20 @@
 import { BackOff, type RetryPorts } from '../base/back-off.ts';
 import { untilBeat } from '../base/clock.ts';
-import { isNetplugError, reasonOf } from '../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
+import { given } from '../base/given.ts';
 import type { Log } from '../base/log.ts';
 import { Trigger } from '../base/trigger.ts';
 
 /** Triggers within this time cause a single run. */
 const COALESCE_MS = 20;
 const BACK_OFF = { firstMs: 250, maxMs: 10_000, maxRefusedMs: 30_000 };
+
+/** An error as a sentence, with the code and the remedy of a NetplugError. */
+export interface ExplainedError {
+  readonly text: string;
+  readonly code?: string;
+  readonly remedy?: string;
+}
 
 export interface ReconcilerOptions extends RetryPorts {
   readonly name: string;
@@ -28,6 +36,7 @@ export class Reconciler {
   readonly #trigger = new Trigger();
   #hasSucceeded = false;
   #lastError: string | undefined;
+  #lastCause: unknown;
   #isStoreUnavailable = false;
   #endedMs = Number.NEGATIVE_INFINITY;
 
@@ -56,6 +65,12 @@ export class Reconciler {
   /** Returns the error as `<name>: <error>`, or nothing when there is none. */
   report(which: 'failure' | 'lastError'): readonly string[] {
     return this[which] === undefined ? [] : [`${this.name}: ${this[which]}`];
+  }
+
+  /** Returns the same with code and remedy of the error, where it has these. */
+  explain(which: 'failure' | 'lastError'): readonly ExplainedError[] {
+    const { code, hint } = this.#lastCause instanceof NetplugError ? this.#lastCause : {};
+    return this.report(which).map((text) => ({ text, ...given({ code, remedy: hint }) }));
   }
 
   /** Reports whether a run has succeeded at least once. */
@@ -90,6 +105,7 @@ export class Reconciler {
       if (this.#lastError !== undefined) log.info('reconcile recovered', { reconciler: name });
       this.#backOff.succeed();
       this.#lastError = undefined;
+      this.#lastCause = undefined;
       this.#isStoreUnavailable = false;
       this.#hasSucceeded = true;
     } catch (cause) {
@@ -98,6 +114,7 @@ export class Reconciler {
       if (reason !== this.#lastError) log.warning('reconcile failed', { reconciler: name, reason });
       this.#backOff.fail(cause);
       this.#lastError = reason;
+      this.#lastCause = cause;
       this.#isStoreUnavailable = isNetplugError(cause, 'store/unavailable');
     }
   }

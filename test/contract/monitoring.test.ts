@@ -74,6 +74,7 @@ describe('the monitoring of netplug, by promtool', () => {
       waiting: 0,
       isDatastoreUp: true,
       network: undefined,
+      problems: [],
       tokenSecondsLeft: undefined,
     }));
     using controllers = createControllerMetrics();

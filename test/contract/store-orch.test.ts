@@ -76,6 +76,7 @@ function sharedWork({ worker, agent, tool, controllers }: Workers): Store {
     deleteResource: async (...args) => tool.deleteResource(...args),
     setPoolStatus: async (...args) => controllers.setPoolStatus(...args),
     publishNode: async (...args) => agent.publishNode(...args),
+    publishReport: async (...args) => agent.publishReport(...args),
     reportNetwork: async (...args) => agent.reportNetwork(...args),
     isOlder: (...args) => worker.isOlder(...args),
     ping: async (...args) => worker.ping(...args),

@@ -57,7 +57,7 @@ it('the agent is not ready, reports why and keeps the routes while its network p
     () => `/readyz names the death:\n${body}`,
   );
   const { body: metrics } = await agent.ask('/metrics');
-  expect(metrics).toContain('netplug_network_problems 1');
+  expect(metrics).toContain('netplug_node_problems{severity="error"} 1');
   expect(await routesOf(node)).toEqual(before);
   await agent.ready();
 });

@@ -205,7 +205,11 @@ export async function works(...nodes: RunningNode[]): Promise<void> {
   for (const { network, registered } of nodes) {
     await until(
       () => network.problems().length === 0 && registered.length > 0,
-      () => network.problems().join('\n'),
+      () =>
+        network
+          .problems()
+          .map(({ text }) => text)
+          .join('\n'),
     );
   }
 }

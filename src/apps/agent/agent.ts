@@ -17,6 +17,7 @@ import type { ServeCall } from './conversation.ts';
 import { registerName, registerNode } from './register-node.ts';
 import { encodeOfferedBlocks } from '../../ipam/node/offered-block.ts';
 import type { NetworkProcess } from './network-process.ts';
+import type { NodeProblems } from './node-problems.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
 import type { CallAnswer } from './wire.ts';
 
@@ -49,6 +50,7 @@ export interface AgentPorts extends RetryPorts {
   readonly onLockWait: (ms: number) => void;
   /** The network process of the node; undefined with NETPLUG_NETWORKING=off. */
   readonly network: Pick<NetworkProcess, 'run' | 'show' | 'flows'> | undefined;
+  readonly problems: Pick<NodeProblems, 'current' | 'publish'>;
   /** Whether the network process connects the node with other nodes, and registers the node once it does. */
   readonly isConnecting: boolean;
   /** Drops the packets of all pods when policies are enforced and the kernel has none yet. */
@@ -95,7 +97,11 @@ export async function serveNode(
     onCount: ports.onCount,
     serve: async (request, callerClosed) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
-      if (request.kind === 'show-network') return askNetwork(network, 'the network', async (running) => running.show());
+      if (request.kind === 'show-network')
+        return askNetwork(network, 'the network', async (running) => ({
+          ...(await running.show()),
+          problems: await ports.problems.current(),
+        }));
       if (request.kind === 'show-flows') return showFlows(network, request.stdin);
       if (request.kind === 'show-blocks') return showBlocks(nodes, request.stdin);
       if (request.kind === 'shut-down') {
@@ -138,6 +144,7 @@ export async function serveNode(
       async (signal) => serveHttp(ports, 'health', signal),
       async (signal) => serveHttp(ports, 'metrics', signal),
       async (signal) => ports.pluginFiles.run(signal),
+      async (signal) => ports.problems.publish({ node, release: VERSION }, signal),
     ];
     if (network !== undefined) parts.push(async (signal) => network.run(signal));
     await supervise(parts, ending.signal);

@@ -19,7 +19,6 @@ const STANDING: AgentStanding = {
     changes: 6,
     comparisons: 1,
     restoredLinks: 2,
-    problems: 0,
     closedPolicies: 2,
     sidecars: { states: { waiting: 0, unproven: 1, guarding: 3, lapsed: 0 }, closed: 1 },
     flows: {
@@ -28,6 +27,7 @@ const STANDING: AgentStanding = {
       requests: [{ verdict: 'denied', policy: 'NetworkPolicy shop/web', count: 5 }],
     },
   },
+  problems: [{ code: 'network/bgp', severity: 'warning', text: 'no session' }],
   tokenSecondsLeft: 5400,
 };
 
@@ -57,6 +57,7 @@ describe('the metrics', () => {
     const labels = 'verdict="denied",policy="NetworkPolicy shop/web",direction="ingress"';
     expect(text).toContain(`netplug_policy_packets_total{${labels}} 8`);
     expect(text).toContain('netplug_policies_closed 2');
+    expect(text).toContain('netplug_node_problems{severity="warning"} 1');
     expect(text).toContain('netplug_sidecars{state="guarding"} 3');
     expect(text).toContain('netplug_sidecars_closed 1');
     expect(text).toContain('netplug_requests_total{verdict="denied",policy="NetworkPolicy shop/web"} 5');
@@ -68,10 +69,12 @@ describe('the metrics', () => {
       waiting: 0,
       isDatastoreUp: false,
       network: undefined,
+      problems: [],
       tokenSecondsLeft: -1,
     };
     expect(text).toContain('netplug_cni_token_expiry_seconds 5400');
     const later = await metrics.render();
+    expect(later).toContain('netplug_node_problems{severity="warning"} 0');
     expect(later).toContain('netplug_cni_token_expiry_seconds -1');
     expect(later).not.toContain('netplug_pool_addresses{');
     expect(later).toContain('netplug_cni_token_expiry_seconds -1');

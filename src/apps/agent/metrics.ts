@@ -1,6 +1,7 @@
 import { sumByName } from '../../base/stopwatch.ts';
 import type { CallRecord } from '../../cni/call-record.ts';
 import type { Isolation } from '../../cni/pod-isolation.ts';
+import { NODE_SEVERITIES, type NodeProblem } from '../../model/node-report.ts';
 import { AGENT_METRICS } from '../../metrics/agent-metrics.ts';
 import { registerMetrics } from '../../metrics/register.ts';
 import { eventLoopDelay } from '../../runtime/event-loop-delay.ts';
@@ -28,8 +29,9 @@ export interface AgentStanding {
   /** The number of pending writes. */
   readonly waiting: number;
   readonly isDatastoreUp: boolean;
-  /** Undefined with NETPLUG_NETWORKING=off, `down` while the network process does not answer. */
-  readonly network: NetworkStanding | 'down' | undefined;
+  /** Undefined with NETPLUG_NETWORKING=off, and while the network process does not answer. */
+  readonly network: NetworkStanding | undefined;
+  readonly problems: readonly NodeProblem[];
   /** Seconds until the token of the plugin's account expires; undefined when the agent does not renew one. */
   readonly tokenSecondsLeft: number | undefined;
 }
@@ -74,9 +76,11 @@ export function createMetrics(look: () => Promise<AgentStanding>): Metrics {
       metrics.netplug_policy_enforcements_total.inc({ outcome: OUTCOMES[state] });
     },
     render: async () => {
-      const { addresses, waiting, isDatastoreUp, network, tokenSecondsLeft } = await look();
+      const { addresses, waiting, isDatastoreUp, network, problems, tokenSecondsLeft } = await look();
       setAddresses(metrics, addresses);
       setNetwork(metrics, network);
+      for (const severity of NODE_SEVERITIES)
+        metrics.netplug_node_problems.set({ severity }, problems.filter((each) => each.severity === severity).length);
       if (tokenSecondsLeft !== undefined) metrics.netplug_cni_token_expiry_seconds.set(tokenSecondsLeft);
       metrics.netplug_pending_writes.set(waiting);
       metrics.netplug_datastore_up.set(isDatastoreUp ? 1 : 0);

@@ -6,9 +6,10 @@ import type { FollowAnswer, FollowRequest } from '../../datastore/follow-message
 import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
 import type { RelayedEvent } from '../../kube/shared-watches.ts';
 import type { RelayState } from '../../kube/watch-relay.ts';
-import type { ShownNetwork } from '../../model/shown-network.ts';
+import type { NodeProblem } from '../../model/node-report.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NetworkStanding } from './network-gauges.ts';
+import type { ShownParts } from './network/shown-network.ts';
 
 /** Messages from the process that serves calls to the network process of its node. */
 export type ToNetwork =
@@ -35,7 +36,7 @@ export interface AddTime {
 /** Messages from the network process. It reads attachments from files, which the standalone program writes as well. */
 export type FromNetwork =
   | { readonly kind: 'status'; readonly id: number; readonly status: NetworkStatus }
-  | { readonly kind: 'show'; readonly id: number; readonly network: ShownNetwork }
+  | { readonly kind: 'show'; readonly id: number; readonly network: ShownParts }
   | { readonly kind: 'flows'; readonly id: number; readonly flows: ShownFlows }
   | { readonly kind: 'isolate'; readonly id: number; readonly isolation: Isolation }
   /** `isReleased` is false while the kernel has policies that this process does not know yet. */
@@ -64,6 +65,7 @@ export interface NetworkStatus {
   readonly standing: NetworkStanding;
   /** Reasons why pods may be without network, a sentence each. */
   readonly failures: readonly string[];
+  readonly problems: readonly NodeProblem[];
   /** For how many milliseconds no thread of the process has been free; 0 when one was recently. */
   readonly threadsStuckMs: number;
 }

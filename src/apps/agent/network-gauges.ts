@@ -14,7 +14,6 @@ export interface NetworkStanding {
   readonly comparisons: number;
   /** Links of pods whose host side was made whole again since the start. */
   readonly restoredLinks: number;
-  readonly problems: number;
   /** Policies that deny everything, because they are beyond a budget or refused. */
   readonly closedPolicies: number;
   readonly sidecars: SidecarGauges;
@@ -43,17 +42,9 @@ export interface FanOutGauges {
 /** Further policies are counted together as `other`, so that the number of series is bounded. */
 const COUNTED_POLICIES = 500;
 
-/**
- * Sets the metrics of the network. Counts a network process that is down as one problem. A restarted network process
- * counts from 0, as counters may.
- */
-export function setNetwork(
-  metrics: Registered<typeof AGENT_METRICS>,
-  standing: NetworkStanding | 'down' | undefined,
-): void {
+/** Sets the metrics of the network. A restarted network process counts from 0, as counters may. */
+export function setNetwork(metrics: Registered<typeof AGENT_METRICS>, standing: NetworkStanding | undefined): void {
   if (standing === undefined) return;
-  metrics.netplug_network_problems.set(standing === 'down' ? 1 : standing.problems);
-  if (standing === 'down') return;
   for (const [hop, count] of Object.entries(standing.routes)) metrics.netplug_routes.set({ hop }, count);
   metrics.netplug_tunnel_peers.set(standing.peers);
   metrics.netplug_policies_closed.set(standing.closedPolicies);

@@ -138,7 +138,11 @@ it('names a process whose threads are all held, and kills it when that lasts', a
       send: (message) => {
         if (message.kind === 'status') {
           const failures = [`threads: none has been free for ${String(stuckMs)} ms`];
-          onMessage({ kind: 'status', id: message.id, status: { standing, failures, threadsStuckMs: stuckMs } });
+          onMessage({
+            kind: 'status',
+            id: message.id,
+            status: { standing, failures, problems: [], threadsStuckMs: stuckMs },
+          });
         }
       },
       ended,

@@ -4,9 +4,10 @@ import type { Log } from '../../base/log.ts';
 import type { FollowStore } from '../../datastore/follow.ts';
 import { FollowServer } from '../../datastore/follow-server.ts';
 import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
+import type { NodeProblem } from '../../model/node-report.ts';
 import type { WatchRelay } from '../../kube/watch-relay.ts';
-import type { ShownNetwork } from '../../model/shown-network.ts';
 import { errorOf } from '../../base/error-data.ts';
+import type { ShownParts } from './network/shown-network.ts';
 import type { PodIsolator } from './pod-isolator.ts';
 import type { CallSettings, FromNetwork, NetworkStatus, ToNetwork, RelayedObjects } from './network-channel.ts';
 
@@ -18,6 +19,12 @@ const HUNG_MS = 120_000;
 const STOP_MS = 3000;
 /** A process that lasts longer ends an outage; an outage that lasts longer is reported. */
 const OUTAGE_MS = 30_000;
+
+const DOWN = {
+  code: 'network/down',
+  severity: 'error',
+  remedy: 'It is started again; read the log of netplug-agent when it keeps ending',
+} as const;
 
 /** A running network process. */
 export interface LaunchedNetwork {
@@ -78,8 +85,17 @@ export class NetworkProcess {
     }
   }
 
+  /** Returns what the process knows to be wrong, or that it does not answer. */
+  async problems(): Promise<readonly NodeProblem[]> {
+    try {
+      return (await this.#status()).problems;
+    } catch (cause) {
+      return [{ ...DOWN, text: `network: ${reasonOf(cause)}` }];
+    }
+  }
+
   /** @throws an error that says why the process does not answer */
-  async show(): Promise<ShownNetwork> {
+  async show(): Promise<ShownParts> {
     const answer = await this.#ask({ kind: 'show' });
     if (answer.kind !== 'show') throw unexpected(answer);
     return answer.network;

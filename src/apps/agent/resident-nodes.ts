@@ -69,7 +69,7 @@ export class ResidentNodes implements AsyncDisposable {
   }
 
   /** Returns the state of all datastores together. */
-  standing(): Omit<AgentStanding, 'network' | 'tokenSecondsLeft'> {
+  standing(): Omit<AgentStanding, 'network' | 'problems' | 'tokenSecondsLeft'> {
     const states = this.#states();
     return {
       addresses: addressUse(states),

@@ -5,6 +5,7 @@ import { type Random, systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { NodeReportSpec } from '../../model/node-report.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId } from '../../model/workload-endpoint.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
@@ -12,7 +13,7 @@ import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
 import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { timedOut } from '../../base/timed-out.ts';
-import { publishNodeResource } from '../publish-node.ts';
+import { publishNodeResource, publishReportResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion, withStatus } from '../stored-resource.ts';
 import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
@@ -183,6 +184,10 @@ class MemoryStore implements Store {
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
     return publishNodeResource(this, { node, facts }, signal);
+  }
+
+  async publishReport(node: NodeName, report: NodeReportSpec, signal: AbortSignal): Promise<void> {
+    return publishReportResource(this, { node, report }, signal);
   }
 
   async reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void> {

@@ -25,13 +25,18 @@ export interface NetplugNode {
 
 /** Returns the NetplugNode that a Node of the orchestrator asks for. */
 export function netplugNodeOf(node: ApiObject): NetplugNode {
-  const { name, uid = '', labels, annotations } = node.metadata;
+  const { name, labels, annotations } = node.metadata;
   return {
     apiVersion: API_VERSION,
     kind: NETPLUG_NODE,
-    metadata: { name, labels: labels ?? {}, ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid }] },
+    metadata: { name, labels: labels ?? {}, ownerReferences: ownedBy(node) },
     spec: nodeFromObject(node, { name, annotations: annotations ?? {} }).spec,
   };
+}
+
+/** Returns the owners of an object that goes with a Node of the orchestrator. */
+export function ownedBy({ metadata: { name, uid = '' } }: ApiObject): NetplugNode['metadata']['ownerReferences'] {
+  return [{ apiVersion: 'v1', kind: 'Node', name, uid }];
 }
 
 /** Returns why the object does not agree with the Node; a deleted Node of the same name had another uid. */

@@ -5,6 +5,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { NodeReportSpec } from '../../model/node-report.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
@@ -25,6 +26,7 @@ import { applyResource } from './apply-resource.ts';
 import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
 import { publishNode } from './publish-node.ts';
+import { publishReport } from './publish-report.ts';
 import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { listRecordedEndpoints, readNodeView } from './read-node.ts';
 import { reportNetwork } from './report-network.ts';
@@ -158,6 +160,10 @@ class OrchStore implements Store {
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
     return publishNode(this.#api, { node, facts }, signal);
+  }
+
+  async publishReport(node: NodeName, report: NodeReportSpec, signal: AbortSignal): Promise<void> {
+    return publishReport(this.#api, { node, report }, signal);
   }
 
   async reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void> {

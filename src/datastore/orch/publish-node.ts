@@ -47,7 +47,7 @@ async function writeNetplugNode(
   const answer = await (current === undefined ? api.create(request, signal) : api.replace(request, signal));
   if (answer.outcome !== 'invalid' && answer.outcome !== 'gone') return;
   const node = wanted.metadata.name;
-  throw refusal(`NetplugNode "${node}"`, { node, message: answer.message });
+  throw writeRefused(`NetplugNode "${node}"`, { node, message: answer.message });
 }
 
 /** @throws resource/not-found */
@@ -68,10 +68,13 @@ export async function patchNode(
 function insistOnNode(node: NodeName, answer: ApiAnswer<ApiObject>): ApiObject {
   if (answer.outcome === 'ok') return answer.value;
   if (answer.outcome === 'not-found') throw resourceNotFound({ kind: 'Node', name: node });
-  throw refusal(`Node "${node}"`, { node, message: answer.message });
+  throw writeRefused(`Node "${node}"`, { node, message: answer.message });
 }
 
-function refusal(what: string, { node, message }: { readonly node: string; readonly message: string }): NetplugError {
+export function writeRefused(
+  what: string,
+  { node, message }: { readonly node: string; readonly message: string },
+): NetplugError {
   return new NetplugError('resource/invalid', `Cannot write ${what}: the API refuses it: ${message}`, {
     hint: 'Look for an admission webhook that refuses it',
     facts: { node },

@@ -42,7 +42,7 @@ it('translates floating IPs that another program has recorded while their pod ha
     switches: ['floating_ips'],
   });
   writeFileSync(join(folder, 'torn.json'), '{"format":1,');
-  await until(() => a.network.problems().some((text) => text.includes('torn.json')), 'the torn record is reported');
+  await until(() => a.network.problems().some(({ text }) => text.includes('torn.json')), 'the torn record is reported');
   expect(isTranslated('203.0.113.7')).toBe(false);
   const startMs = performance.now();
   attached.add('c1/eth0');

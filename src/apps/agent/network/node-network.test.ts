@@ -77,7 +77,10 @@ describe('the network of a node', () => {
     const fault = (operation: Operation): StoreFault | undefined =>
       isAway && isConcerned(operation) ? { kind: 'unavailable-before' } : undefined;
     const next = startNode('a', { store: openMemoryStore(database, { fault }), host });
-    await until(() => next.network.problems().some((text) => text.includes('a fault was requested')), 'it says why');
+    await until(
+      () => next.network.problems().some(({ text }) => text.includes('a fault was requested')),
+      'it says why',
+    );
     expect([await routesOf(next), host.tunnels, host.changesMade]).toEqual([routes, tunnels, changes]);
     isAway = false;
     await works(next);
@@ -135,7 +138,10 @@ describe('the network of a node', () => {
     isAway = true;
     await a.stop();
     const next = start();
-    await until(() => next.network.problems().some((text) => text.includes('a fault was requested')), 'it says why');
+    await until(
+      () => next.network.problems().some(({ text }) => text.includes('a fault was requested')),
+      'it says why',
+    );
     expect(admitted()).toEqual(['192.0.2.2']);
     isAway = false;
     await works(next);
@@ -200,7 +206,7 @@ describe('the network of a node', () => {
     a.host.refuseNext((change) => change.kind === 'put-route', 'the kernel says ENOBUFS');
     const block = await podOn(store, 'b');
     startNode('b', { store, host: hostAt('192.0.2.2/24') });
-    await until(() => a.network.problems().some((text) => text.includes('ENOBUFS')), 'it says so');
+    await until(() => a.network.problems().some(({ text }) => text.includes('ENOBUFS')), 'it says so');
     expect(await a.host.listPeers('vxlan.netplug')).toHaveLength(1);
     await until(async () => (await routesOf(a))[block] !== undefined, 'it is tried again');
     await works(a);
@@ -214,9 +220,13 @@ describe('the network of a node', () => {
     await until(() => host.tunnels.length === 1, 'VXLAN is there');
     await until(
       () => a.network.problems().length === 1,
-      () => a.network.problems().join('\n'),
+      () =>
+        a.network
+          .problems()
+          .map(({ text }) => text)
+          .join('\n'),
     );
-    expect(a.network.problems()[0]).toMatch(/ipip/);
+    expect(a.network.problems()[0]?.text).toMatch(/ipip/);
     await until(() => a.registered.length > 0, 'the node is registered');
   });
 
@@ -258,8 +268,13 @@ describe('the network of a node', () => {
     const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64'));
     const a = startNode('a', { store, host: hostAt('192.0.2.1/24', 1300) });
     await until(
-      () => a.network.problems().some((text) => text.startsWith('registration: Cannot offer an MTU to pods: 1250 of')),
-      () => a.network.problems().join('\n'),
+      () =>
+        a.network.problems().some(({ text }) => text.startsWith('registration: Cannot offer an MTU to pods: 1250 of')),
+      () =>
+        a.network
+          .problems()
+          .map(({ text }) => text)
+          .join('\n'),
     );
     expect(a.registered).toEqual([]);
   });
@@ -301,7 +316,7 @@ describe('the network of a node', () => {
       () => a.network.failures().join(', '),
     );
     expect(a.network.failures()).toEqual([]);
-    expect(a.network.problems()).toEqual([expect.stringContaining('IPv6')]);
+    expect(a.network.problems().map(({ text }) => text)).toEqual([expect.stringContaining('IPv6')]);
     const { blocks } = await store.listBlocks(never);
     expect(blocks.map(({ value }) => value.cidr.base.family)).toEqual([4]);
   });
@@ -322,7 +337,7 @@ describe('the network of a node', () => {
         const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
         await store.updateResource({ ...nodeOf('a', { zone: 'x' }), spec: node!.spec }, never);
         await until(
-          () => a.network.problems().some((text) => text.startsWith('tunnels: ')),
+          () => a.network.problems().some(({ text }) => text.startsWith('tunnels: ')),
           'the address manager is asked',
         );
       }
@@ -374,7 +389,7 @@ describe('the network of a node', () => {
     const reports = (): unknown[] => database.networkReports.map(({ isUp, message }) => isUp || message);
     isAway = true;
     await store.updateResource(nodeOf('a', { zone: 'x' }), never);
-    await until(() => a.network.problems().some((text) => text.startsWith('node facts: ')), 'it says so');
+    await until(() => a.network.problems().some(({ text }) => text.startsWith('node facts: ')), 'it says so');
     aheadMs = 40_000;
     const before = refusals;
     await until(() => refusals > before, 'it is tried again');
@@ -403,7 +418,7 @@ describe('the network of a node', () => {
     const stray = nodeOf('stray');
     await store.createResource({ ...stray, spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }, never);
     a.host.putInterface((await a.host.listInterfaces())[1]!);
-    await until(() => a.network.problems().some((text) => text.includes('"stray"')), 'it says so');
+    await until(() => a.network.problems().some(({ text }) => text.includes('"stray"')), 'it says so');
     expect(a.network.failures()).toEqual([]);
     expect(a.host.tunnels).toHaveLength(1);
   });

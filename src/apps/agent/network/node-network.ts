@@ -10,7 +10,7 @@ import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
-import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { type NodeProblem, nodeProblems } from '../../../model/node-report.ts';
 import type { Address, Family } from '../../../net/address.ts';
 import { type Cidr, formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
@@ -26,7 +26,7 @@ import { reconcileNat } from './routes/reconcile-nat.ts';
 import { RouteReconciler } from './routes/reconcile-routes.ts';
 import { OwnTunnels } from './routes/own-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
-import { NEEDS, type NetworkPart, PARTS } from './network-parts.ts';
+import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
 import { LinkRestorer } from './host/restore-links.ts';
@@ -34,7 +34,7 @@ import { RetainedAddresses } from './host/retained-addresses.ts';
 import { type AttachmentPorts, AttachmentReader } from './host/read-attachments.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { ownFacts } from './own-facts.ts';
-import { shownNetwork } from './shown-network.ts';
+import { type ShownParts, shownNetwork } from './shown-network.ts';
 import { ADDRESSES_PAUSE_MS, findOwnAddresses, assertNoConflict } from './host/own-addresses.ts';
 import { TunnelFilter } from './routes/tunnel-filter.ts';
 
@@ -173,20 +173,29 @@ export class NodeNetwork {
     return [...this.#failingParts(), ...this.#registration.report('failure')];
   }
 
-  /** All problems, a sentence each: failures, an unavailable datastore, and parts that work in part only. */
-  problems(): readonly string[] {
-    const cutOff = this.#watchProblem ?? [];
-    const all = [...Object.values(this.#reconcilers), this.#registration].flatMap((each) => each.report('lastError'));
-    const ofParts = [
-      this.#routes.problems,
-      this.#links.problems,
-      this.#tunnels.problems,
-      ...Object.values(this.#partProblems),
-    ];
-    return [cutOff, ...new Set([...this.failures(), ...all]), ...ofParts].flat();
+  /** All problems: failures, an unavailable datastore, and parts that work in part only. */
+  problems(): readonly NodeProblem[] {
+    const all = [...Object.values(this.#reconcilers), this.#registration];
+    const isFailing = (each: Reconciler): boolean => each.failure !== undefined;
+    const behind = all.filter((each) => !isFailing(each)).flatMap((each) => each.explain('lastError'));
+    const failing = all.filter(isFailing).flatMap((each) => each.explain('failure'));
+    const { cutOff, addresses, blocks, podLinks, tunnels, records, bgp } = NETWORK_PROBLEMS;
+    const partly = this.#partProblems;
+    return [
+      nodeProblems(cutOff, this.#watchProblem === undefined ? [] : [this.#watchProblem]),
+      nodeProblems(NETWORK_PROBLEMS.failing, failing),
+      nodeProblems(addresses, failing.length === 0 ? this.#missingAddress() : []),
+      nodeProblems(NETWORK_PROBLEMS.behind, behind),
+      nodeProblems(addresses, partly.addresses ?? []),
+      nodeProblems(blocks, this.#routes.problems),
+      nodeProblems(podLinks, this.#links.problems),
+      nodeProblems(tunnels, this.#tunnels.problems),
+      nodeProblems(records, partly.endpoints ?? []),
+      nodeProblems(bgp, partly.bgp ?? []),
+    ].flat();
   }
 
-  async show(signal: AbortSignal): Promise<ShownNetwork> {
+  async show(signal: AbortSignal): Promise<ShownParts> {
     return shownNetwork({
       node: this.#settings.node,
       state: this.#state,
@@ -195,7 +204,6 @@ export class NodeNetwork {
       tunnels: this.#tunnels.all,
       // An error of BIRD is among the problems.
       sessions: await this.#ports.bird.status(signal).catch(() => undefined),
-      problems: this.problems(),
     });
   }
 
@@ -205,7 +213,6 @@ export class NodeNetwork {
       peers: this.#desired.peers.size,
       ...this.#routes.counts,
       restoredLinks: this.#links.restored,
-      problems: this.problems().length,
     };
   }
 
@@ -407,8 +414,12 @@ export class NodeNetwork {
 
   #failingParts(): readonly string[] {
     const parts = Object.values(this.#reconcilers).flatMap((each) => each.report('failure'));
-    const hasNoAddress = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
-    return hasNoAddress ? ['addresses: no address of the node is known'] : parts;
+    return parts.length === 0 ? this.#missingAddress() : parts;
+  }
+
+  #missingAddress(): readonly string[] {
+    const isMissing = this.#own.addresses.size === 0 && this.#state.pools.length > 0;
+    return isMissing ? ['addresses: no address of the node is known'] : [];
   }
 
   #trigger(...names: NetworkPart[]): void {

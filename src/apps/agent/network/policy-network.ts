@@ -6,14 +6,16 @@ import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import type { Node } from '../../../model/node.ts';
-import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { type NodeProblem, nodeProblems } from '../../../model/node-report.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import { Reconciler } from '../../../runtime/reconciler.ts';
 import type { NodeNetwork } from './node-network.ts';
+import { NETWORK_PROBLEMS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './host/own-addresses.ts';
 import { ownFacts, subnetAddress } from './own-facts.ts';
 import { RetainedAddresses } from './host/retained-addresses.ts';
+import type { ShownParts } from './shown-network.ts';
 
 const ADDRESSES_MS = 60_000;
 const FACTS_MS = 60_000;
@@ -75,12 +77,14 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
     return this.#podFilter.report('failure');
   }
 
-  problems(): readonly string[] {
-    const all = [this.#podFilter, this.#addresses, this.#facts].flatMap((each) => each.report('lastError'));
-    return [...new Set([...this.failures(), ...all])];
+  problems(): readonly NodeProblem[] {
+    const failing = nodeProblems(NETWORK_PROBLEMS.failing, this.#podFilter.explain('failure'));
+    const all = [...(failing.length === 0 ? [this.#podFilter] : []), this.#addresses, this.#facts];
+    const behind = all.flatMap((each) => each.explain('lastError'));
+    return [...failing, ...nodeProblems(NETWORK_PROBLEMS.behind, behind)];
   }
 
-  async show(): Promise<ShownNetwork> {
+  async show(): Promise<ShownParts> {
     return Promise.resolve({
       node: this.#settings.node,
       addresses: [...this.#own.addresses.values()].map((own) => ({
@@ -92,7 +96,6 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
       peers: 0,
       nodes: 0,
       pools: [],
-      problems: [...this.problems()],
     });
   }
 
@@ -103,7 +106,6 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
       changes: 0,
       comparisons: 0,
       restoredLinks: 0,
-      problems: this.problems().length,
     };
   }
 

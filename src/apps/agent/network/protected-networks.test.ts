@@ -41,8 +41,10 @@ describe('the network of a node', () => {
         a.network.renewServers();
       }
       await until(async () => (await routesOf(a))[block] === undefined, 'the route is gone');
-      expect(a.network.problems()).toEqual([expect.stringContaining(`block ${block} of pool "v4"`)]);
-      expect(a.network.problems()).toEqual([expect.stringContaining(named)]);
+      expect(a.network.problems()).toEqual([
+        expect.objectContaining({ text: expect.stringContaining(`block ${block} of pool "v4"`) }),
+      ]);
+      expect(a.network.problems()).toEqual([expect.objectContaining({ text: expect.stringContaining(named) })]);
       expect(a.network.failures()).toEqual([]);
       if (kind === 'interface') host.removeInterface('eth1');
       servers.splice(0);

@@ -2,6 +2,7 @@ import { isNetplugError, never, reasonOf } from '../../../base/errors.ts';
 import { errorData } from '../../../base/error-data.ts';
 import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.ts';
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
+import { nodeProblems } from '../../../model/node-report.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { SettingsFollower } from './policy/follow-settings.ts';
 import { threadFailures, type ThreadPoolWatch } from '../../../runtime/thread-pool-watch.ts';
@@ -9,8 +10,32 @@ import { type FanOutSource, fanOutGauges, shownFanOut } from './fan-out-standing
 import type { FlowObserver } from './flows/flow-observer.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
+import type { ShownParts } from './shown-network.ts';
 import type { PolicyEnforcement } from './policy/policy-enforcement.ts';
 import type { ShownSidecar, SidecarServer } from './sidecars/serve-sidecars.ts';
+
+/** The kinds of problems besides those of the network. */
+const PROBLEMS = {
+  threads: {
+    code: 'network/threads',
+    severity: 'error',
+    remedy: 'Look for a file system or name server that does not answer; the process is started again after 2 minutes',
+  },
+  enforcement: { code: 'policy/not-current', severity: 'error' },
+  policies: {
+    code: 'policy/records',
+    severity: 'warning',
+    remedy: 'Correct the policy; "netplugctl policy lint" checks all of them',
+  },
+  podInterfaces: { code: 'policy/interfaces', severity: 'error' },
+  otherInterfaces: {
+    code: 'policy/other-interfaces',
+    severity: 'warning',
+    remedy: 'Set NETPLUG_INTERFACE_PREFIX to what the interfaces of pods alone begin with',
+  },
+  sidecars: { code: 'sidecars', severity: 'warning' },
+  settings: { code: 'settings/records', severity: 'warning', remedy: 'Correct the AgentConfiguration that is named' },
+} as const;
 
 /** Network that the process runs besides policies. */
 type ServedNetwork = Pick<NodeNetwork, 'failures' | 'problems' | 'show' | 'standing' | 'run'>;
@@ -104,33 +129,36 @@ function shownSidecar({ ports, problems, ...rest }: ShownSidecar): NonNullable<S
 function statusWith(parts: Parts): NetworkStatus {
   const { network, policy, flows, settings, podLinks, threads, fanOut, sidecars } = parts;
   const failures = [...policy.failures(), ...podLinks.failures()];
-  const standing = network.standing();
   return {
     standing: {
-      ...standing,
-      problems:
-        standing.problems +
-        failures.length +
-        [policy, podLinks, sidecars, settings].flatMap((part) => part.problems()).length,
+      ...network.standing(),
       closedPolicies: policy.closedPolicies,
       ...(fanOut === undefined ? {} : { fanOut: fanOutGauges(fanOut) }),
       sidecars: sidecars.standing(),
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures, ...threadFailures(threads)],
+    problems: [
+      network.problems(),
+      nodeProblems(PROBLEMS.threads, threadFailures(threads)),
+      nodeProblems(PROBLEMS.enforcement, policy.failures()),
+      nodeProblems(PROBLEMS.podInterfaces, podLinks.failures()),
+      nodeProblems(PROBLEMS.policies, policy.problems()),
+      nodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
+      nodeProblems(PROBLEMS.sidecars, sidecars.problems()),
+      nodeProblems(PROBLEMS.settings, settings.problems()),
+    ].flat(),
     threadsStuckMs: threads.stuckMs(),
   };
 }
 
-async function shownWith(parts: Parts, signal: AbortSignal): Promise<ShownNetwork> {
-  const { network, policy, settings, podLinks, fanOut, sidecars } = parts;
+async function shownWith(parts: Parts, signal: AbortSignal): Promise<ShownParts> {
+  const { network, settings, fanOut, sidecars } = parts;
   const shown = await network.show(signal);
-  const ofPolicy = [policy, podLinks].flatMap((part) => [...part.failures(), ...part.problems()]);
-  const problems = [...shown.problems, ...ofPolicy, ...sidecars.problems(), ...settings.problems()];
   const ofPods = sidecars.show();
   const more = {
     ...(fanOut === undefined ? {} : { fanOut: shownFanOut(fanOut) }),
     ...(ofPods.length === 0 ? {} : { sidecars: ofPods.map(shownSidecar) }),
   };
-  return { ...shown, ...more, settings: [...settings.explain()], problems };
+  return { ...shown, ...more, settings: [...settings.explain()] };
 }

@@ -18,12 +18,13 @@ interface NetworkParts {
   readonly tunnels: readonly OwnTunnel[];
   /** Undefined while BIRD does not run. */
   readonly sessions: readonly SessionStatus[] | undefined;
-  readonly problems: readonly string[];
 }
 
-/** Returns the network of the node for `netplugctl node network`. */
-export function shownNetwork(parts: NetworkParts): ShownNetwork {
-  const { node, state, desired, addresses, tunnels, sessions, problems } = parts;
+/** The network of the node without its problems, which the agent adds with those of its own. */
+export type ShownParts = Omit<ShownNetwork, 'problems'>;
+
+export function shownNetwork(parts: NetworkParts): ShownParts {
+  const { node, state, desired, addresses, tunnels, sessions } = parts;
   return {
     node,
     addresses: [...addresses.values()].map((own) => ({ address: subnetAddress(own) ?? '', device: own.device })),
@@ -46,7 +47,6 @@ export function shownNetwork(parts: NetworkParts): ShownNetwork {
       since: new Date(sinceMs).toISOString(),
       info,
     })),
-    problems: [...problems],
   };
 }
 

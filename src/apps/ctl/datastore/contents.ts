@@ -4,14 +4,16 @@ import { findBuiltIn } from '../../../datastore/built-in.ts';
 import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
-import { type AnyResource, KIND_NAMES } from '../../../model/kinds.ts';
+import { type AnyResource, KIND_NAMES, type ResourceKind } from '../../../model/kinds.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import { findCluster } from '../admit.ts';
 
-/** All resources but ClusterInformation. */
-export type PlainResource = Exclude<AnyResource, ClusterInformation>;
+/** The kinds that agents write again where they run. */
+const WRITTEN_AGAIN = ['ClusterInformation', 'NodeReport'] as const;
+
+export type PlainResource = Exclude<AnyResource, { readonly kind: (typeof WRITTEN_AGAIN)[number] }>;
 
 /** Everything a datastore holds. */
 export interface Contents {
@@ -28,7 +30,7 @@ export function typeOf({ type }: Datastore): 'kv' | 'orch' {
 
 /** Reads everything that the datastore holds. @throws store/corrupt when a record cannot be decoded */
 export async function readContents(store: AllocationStore & ResourceStore, signal: AbortSignal): Promise<Contents> {
-  const kinds = KIND_NAMES.filter((kind) => kind !== 'ClusterInformation');
+  const kinds = KIND_NAMES.filter((kind) => !isWrittenAgain(kind));
   const [cluster, blocks, endpoints, ...listings] = await Promise.all([
     findCluster(store, signal),
     store.listBlocks(signal),
@@ -45,9 +47,13 @@ export async function readContents(store: AllocationStore & ResourceStore, signa
   };
 }
 
-/** Reports whether an export includes the resource: not ClusterInformation, and nothing built in. */
+/** Reports whether an export includes the resource: nothing that agents write again, and nothing built in. */
 export function isPlain(resource: AnyResource): resource is PlainResource {
-  return resource.kind !== 'ClusterInformation' && findBuiltIn(resourceIdOf(resource)) === undefined;
+  return !isWrittenAgain(resource.kind) && findBuiltIn(resourceIdOf(resource)) === undefined;
+}
+
+function isWrittenAgain(kind: ResourceKind): boolean {
+  return WRITTEN_AGAIN.some((each) => each === kind);
 }
 
 function unreadable(problems: readonly string[]): NetplugError {

@@ -1,7 +1,8 @@
 import { VERSION } from '../../../base/version.ts';
 import { counted } from '../../../base/counted.ts';
 import type { AgentFacts } from './agent-facts.ts';
-import type { Check } from '../../../checks/check.ts';
+import type { Check, Fault } from '../../../checks/check.ts';
+import type { NodeSeverity } from '../../../model/node-report.ts';
 import { topic } from './topic.ts';
 
 export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
@@ -64,13 +65,18 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   {
     id: 'agent/network',
     severity: 'error',
-    expected: 'a network between nodes that the agent reports without problems',
+    expected: 'a node of which the agent reports no error',
     remedy: 'See the log of netplug-agent',
     command: 'netplugctl node status',
-    judge: ({ network, readiness }) =>
-      (network?.problems ?? [])
-        .filter((problem) => readiness?.reasons.some((reason) => reason.includes(problem)) !== true)
-        .map((found) => found),
+    judge: (facts) => unsaid(facts, 'error'),
+  },
+  {
+    id: 'agent/warnings',
+    severity: 'warning',
+    expected: 'a node of which the agent reports no warning',
+    remedy: 'See the log of netplug-agent',
+    command: 'netplugctl node status',
+    judge: (facts) => unsaid(facts, 'warning'),
   },
   {
     id: 'agent/version',
@@ -91,6 +97,14 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
       unreachable !== undefined || readiness !== undefined ? [] : [`no answer from ${health}`],
   },
 ];
+
+/** Returns the problems that are not among the reasons why the agent is not ready. */
+function unsaid({ network, readiness }: AgentFacts, severity: NodeSeverity): readonly Fault[] {
+  return (network?.problems ?? [])
+    .filter((each) => each.severity === severity)
+    .filter(({ text }) => readiness?.reasons.some((reason) => reason.includes(text)) !== true)
+    .map(({ text, remedy }) => ({ found: text, ...(remedy === undefined ? {} : { remedy }) }));
+}
 
 export const AGENT = topic({
   area: 'agent',

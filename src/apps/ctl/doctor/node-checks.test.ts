@@ -44,11 +44,16 @@ describe('doctor checks of the agent', () => {
     'damaged-journal': { damagedJournals: ['/var/lib/netplug/journal/a.b.000000.jsonl.damaged'] },
     'left-journal': { facts: { unreachable: 'no answer' }, ids: ['agent/silent', 'agent/left-journal'] },
     'not-ready': { readiness: { isReady: false, reasons: ['the datastore does not answer'] } },
-    network: { network: { ...NETWORK, problems: ['routes: refused'] } },
+    network: { network: { ...NETWORK, problems: [problem('error')] } },
+    warnings: { network: { ...NETWORK, problems: [problem('warning')] } },
     version: { version: 'v3.26.0' },
     'health-unseen': { readiness: undefined },
   });
 });
+
+function problem(severity: 'error' | 'warning'): ShownNetwork['problems'][number] {
+  return { code: 'network/failing', severity, text: 'routes: refused', since: '2026-12-01T09:00:00Z' };
+}
 
 const ALL: Readonly<Record<Ability, boolean>> = { veth: true, vxlan: true, ipip: true, nf_tables: true };
 const LINK: HostLink = {

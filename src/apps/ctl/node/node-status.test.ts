@@ -38,7 +38,23 @@ const NETWORK: ShownNetwork = {
   ],
   problems: [],
 };
-const BROKEN = { ...NETWORK, problems: ['routes: the kernel refused', 'BIRD does not run'] };
+const problem = (
+  text: string,
+  more: Partial<ShownNetwork['problems'][number]> = {},
+): ShownNetwork['problems'][number] => ({
+  code: 'network/failing',
+  severity: 'error',
+  text,
+  since: '2026-01-01T10:00:00Z',
+  ...more,
+});
+const BROKEN: ShownNetwork = {
+  ...NETWORK,
+  problems: [
+    problem('routes: the kernel refused', { remedy: 'Read the log of netplug-agent' }),
+    problem('BIRD does not run', { code: 'network/bgp', severity: 'warning' }),
+  ],
+};
 
 describe('netplugctl node status', () => {
   it('shows networks as in the golden file', async () => {
@@ -71,13 +87,18 @@ describe('netplugctl node status', () => {
 
   it('colours problems only when the screen allows colours', () => {
     const coloured = renderNetwork(BROKEN, { columns: 100, mayColour: true });
-    expect(forTerminal(coloured)).toContain('\u001B[31m  BIRD does not run');
+    expect(forTerminal(coloured)).toContain('\u001B[33m  warning network/bgp: BIRD does not run');
     expect(stripVTControlCharacters(coloured)).toBe(renderNetwork(BROKEN, PLAIN));
   });
 
   it('replaces control characters in names that netplug does not control', () => {
     const evil = '\u001B[2J\u0007';
-    const network = { ...BROKEN, node: evil, problems: [evil], bgp: [session(evil, evil, evil, evil)] };
+    const network = {
+      ...BROKEN,
+      node: evil,
+      problems: [problem(evil, { remedy: evil, since: evil })],
+      bgp: [session(evil, evil, evil, evil)],
+    };
     expect(renderNetwork(network, PLAIN)).not.toMatch(/(?!\n)\p{Cc}/u);
   });
 

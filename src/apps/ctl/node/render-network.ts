@@ -1,4 +1,5 @@
 import type { ShownNetwork } from '../../../model/shown-network.ts';
+import type { ReportedNodeProblem } from '../../../model/node-report.ts';
 import { visibleText } from '../../../base/visible-text.ts';
 import { type Paint, painterFor, type Screen } from '../screen.ts';
 import { counted } from '../../../base/counted.ts';
@@ -69,10 +70,21 @@ function fanOutLine({ fanOut }: ShownNetwork): string {
   return `netplug-typha: ${visibleText(server)} since ${visibleText(since ?? '')}, ${heard}\n`;
 }
 
-function problems({ problems: texts }: ShownNetwork, paint: Paint): string {
-  if (texts.length === 0) return '';
-  const title = paint('bold', paint('red', `${counted(texts.length, 'problem')}:`));
-  return [title, ...texts.map((text) => paint('red', `  ${visibleText(text)}`))].map((line) => `${line}\n`).join('');
+function problems({ problems: all }: ShownNetwork, paint: Paint): string {
+  if (all.length === 0) return '';
+  return `${paint('bold', paint('red', `${counted(all.length, 'problem')}:`))}\n${renderProblems(all, paint)}`;
+}
+
+/** Renders problems of a node, a line each, and one for what to do. */
+export function renderProblems(all: readonly ReportedNodeProblem[], paint: Paint): string {
+  return all
+    .flatMap(({ severity, code, text, remedy, since }) => [
+      paint(severity === 'error' ? 'red' : 'yellow', `  ${severity} ${visibleText(`${code}: ${text}`)}`),
+      ...(remedy === undefined ? [] : [`    remedy: ${visibleText(remedy)}`]),
+      paint('dim', `    since ${visibleText(since)}`),
+    ])
+    .map((line) => `${line}\n`)
+    .join('');
 }
 
 /** Renders a table; empty without rows. */

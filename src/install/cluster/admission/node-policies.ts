@@ -74,8 +74,8 @@ export const NODE_POLICIES: readonly AdmissionPolicy[] = [
   },
   {
     name: 'netplug-node-restriction-netplugnodes',
-    about: 'The NetplugNode of the own node, which its Node owns.',
-    matches: { group: 'netplug.io', versions: ['*'], operations: WRITES, resources: ['netplugnodes'] },
+    about: 'The NetplugNode and the NodeReport of the own node, which its Node owns.',
+    matches: { group: 'netplug.io', versions: ['*'], operations: WRITES, resources: ['netplugnodes', 'nodereports'] },
     writers: 'programs',
     variables: {
       node: NODE,
@@ -91,7 +91,7 @@ export const NODE_POLICIES: readonly AdmissionPolicy[] = [
         expression: cel`
           request.operation == 'DELETE' ||
           variables.owners.exists(owner, owner.kind == 'Node' && owner.name == variables.node)`,
-        messageExpression: `'the Node "' + variables.node + '" must own its NetplugNode'`,
+        messageExpression: `'the Node "' + variables.node + '" must own its object'`,
       },
     ],
   },

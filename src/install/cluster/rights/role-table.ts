@@ -33,7 +33,7 @@ const POLICY_KINDS = [
   'agentconfigurations',
 ];
 const STORED_KINDS = [...POLICY_KINDS, 'controllersconfigurations'];
-const RECORD_KINDS = ['ipblocks', 'workloadendpoints', 'netplugnodes', 'clusterinformations'];
+const RECORD_KINDS = ['ipblocks', 'workloadendpoints', 'netplugnodes', 'nodereports', 'clusterinformations'];
 const OWN_KINDS = [...ALLOCATION_KINDS, ...STORED_KINDS, ...RECORD_KINDS];
 const WRITE = ['create', 'update', 'patch', 'delete'];
 
@@ -84,6 +84,7 @@ const RECORDS_OF_AGENT: readonly RoleRule[] = [
     'Which release runs in the cluster, and whether the datastore is locked',
   ),
   own(['ipblocks'], [...READ, 'create', 'update', 'delete'], 'The record of which attachment holds which address'),
+  own(['nodereports'], ['get', 'create', 'update'], 'What it knows to be wrong on its own node'),
 ];
 
 export const ROLES = {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Node } from '../../../../src/model/node.ts';
+import type { NodeReport } from '../../../../src/model/node-report.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { type Bench, expectCode, never, type StoreTraits } from './bench.ts';
 import { ClusterFollower } from './cluster-follower.ts';
@@ -102,10 +103,31 @@ export function publishContract(
   } else {
     it('fails without a node', async () => {
       await expectCode('resource/not-found', parts().store.publishNode(a, FACTS, never));
+      await expectCode('resource/not-found', parts().store.publishReport(a, { problems: [] }, never));
       const report = { isUp: true, reason: 'Up', message: 'It works' };
       await expectCode('resource/not-found', parts().store.reportNetwork(a, report, never));
     });
   }
+
+  it('replaces the report of the node, and writes nothing when it says so already', async () => {
+    const { store, other } = parts();
+    await bench.makeNode(a);
+    const problem = {
+      code: 'network/routes',
+      severity: 'error',
+      text: 'routes: none',
+      since: '2026-12-01T09:21:07Z',
+    } as const;
+    const find = async (): Promise<NodeReport | undefined> =>
+      store.findResource({ kind: 'NodeReport', name: a }, never);
+    await store.publishReport(a, { release: 'v3.27.0', problems: [problem] }, never);
+    const first = await find();
+    expect(first?.spec).toEqual({ release: 'v3.27.0', problems: [problem] });
+    await other.publishReport(a, { release: 'v3.27.0', problems: [problem] }, never);
+    expect((await find())?.metadata).toEqual(first?.metadata);
+    await other.publishReport(a, { problems: [] }, never);
+    expect((await find())?.spec).toEqual({ problems: [] });
+  });
 
   it('accepts a report about the network', async () => {
     await bench.makeNode(a);

@@ -90,12 +90,18 @@ describe('with USE_POD_CIDR', () => {
     const [a, b] = [start(store, 'a', '192.0.2.1/24'), start(store, 'b', '192.0.2.2/24')];
     await until(
       () => a.network.problems().length > 0 && a.registered.length > 0,
-      () => a.network.problems().join('\n'),
+      () =>
+        a.network
+          .problems()
+          .map(({ text }) => text)
+          .join('\n'),
     );
     const tunnelAddresses = (): readonly string[] =>
       a.host.tunnels.flatMap(({ addresses }) => addresses.map(formatAddress));
     expect(a.network.failures()).toEqual([]);
-    expect(a.network.problems()).toEqual(['routes: USE_POD_CIDR is set, and Node "a" has no pod CIDRs']);
+    expect(a.network.problems()).toMatchObject([
+      { text: 'routes: USE_POD_CIDR is set, and Node "a" has no pod CIDRs' },
+    ]);
     await givePodCidrs(store, 'a', [CIDR_A]);
     await givePodCidrs(store, 'b', [CIDR_B]);
     await works(a, b);

@@ -42,7 +42,7 @@ it('restarts a BIRD that was killed with the cached passwords while their Secret
 
   isAway.reject(new Error('the API is away'));
   await until(
-    () => node.network.problems().some((text) => text.includes('has the password read before')),
+    () => node.network.problems().some(({ text }) => text.includes('has the password read before')),
     'it says so',
   );
   expect(node.bird.text).toBe(before);

@@ -72,8 +72,12 @@ describe('the tunnels of a node', () => {
       'registration: Cannot offer an MTU to pods: 1279 of 1349 bytes are left after encapsulation, and IPv6 needs 1280',
     ];
     await until(
-      () => network.problems().includes(problem) && isDeepStrictEqual(network.failures(), failures),
-      () => network.problems().join('\n'),
+      () => network.problems().some(({ text }) => text === problem) && isDeepStrictEqual(network.failures(), failures),
+      () =>
+        network
+          .problems()
+          .map(({ text }) => text)
+          .join('\n'),
     );
     expect(host.tunnels.map(({ name }) => name)).toEqual(['vxlan.netplug']);
     host.putInterface({ name: 'eth0', mtu: 1350, isUp: true, isLoopback: false, addresses });

@@ -1,0 +1,79 @@
+import { isDeepStrictEqual } from 'node:util';
+import { reasonOf } from '../../base/errors.ts';
+import { BackOff, type RetryPorts } from '../../base/back-off.ts';
+import type { Log } from '../../base/log.ts';
+import type { NodeStatusStore } from '../../datastore/node-status-store.ts';
+import type { NodeName } from '../../model/names.ts';
+import { NODE_SEVERITIES, type NodeProblem, type ReportedNodeProblem } from '../../model/node-report.ts';
+import { boundedReport } from './bounded-report.ts';
+
+/** Interval at which the problems are looked at for the report. */
+const LOOK_MS = 5000;
+/** The shortest time between two writes. */
+const PAUSE_MS = 10_000;
+/** Interval at which an unchanged report is written again, so that its age says something. */
+const RENEW_MS = 10 * 60_000;
+const BACK_OFF = { firstMs: 10_000, maxMs: 60_000, maxRefusedMs: 10 * 60_000 };
+
+interface NodeProblemPorts extends RetryPorts {
+  readonly log: Log;
+  readonly store: () => Pick<NodeStatusStore, 'publishReport'>;
+  /** Returns all problems as they are now. */
+  readonly collect: () => Promise<readonly NodeProblem[]>;
+}
+
+/** Everything that the agent knows to be wrong on its node, and since when. */
+export class NodeProblems {
+  readonly #ports: NodeProblemPorts;
+  /** RFC 3339, by what `nameOf` returns. */
+  #since = new Map<string, string>();
+
+  constructor(ports: NodeProblemPorts) {
+    this.#ports = ports;
+  }
+
+  /** Returns the problems of this moment, errors first. */
+  async current(): Promise<readonly ReportedNodeProblem[]> {
+    const found = await this.#ports.collect();
+    const now = new Date(this.#ports.clock.now()).toISOString();
+    const before = this.#since;
+    this.#since = new Map(found.map((each) => [nameOf(each), before.get(nameOf(each)) ?? now]));
+    const problems = found.map((each) => ({ ...each, since: this.#since.get(nameOf(each)) ?? now }));
+    return NODE_SEVERITIES.flatMap((severity) => problems.filter((each) => each.severity === severity));
+  }
+
+  /** Publishes what holds at two looks in a row, until the signal aborts. */
+  async publish(
+    { node, release }: { readonly node: NodeName; readonly release: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, log, store } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    let seen = new Set<string>();
+    let written: { readonly report: unknown; readonly atMs: number } | undefined;
+    while (!signal.aborted) {
+      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      const current = await this.current();
+      const report = { release, ...boundedReport(current.filter((each) => seen.has(nameOf(each)))) };
+      seen = new Set(current.map(nameOf));
+      const ageMs = clock.monotonic() - (written?.atMs ?? Number.NEGATIVE_INFINITY);
+      if (signal.aborted || ageMs < PAUSE_MS) continue;
+      if (isDeepStrictEqual(report, written?.report) && ageMs < RENEW_MS) continue;
+      try {
+        await store().publishReport(node, { ...report, reportedAt: new Date(clock.now()).toISOString() }, signal);
+        written = { report, atMs: clock.monotonic() };
+        backOff.succeed();
+      } catch (cause) {
+        if (signal.aborted) return;
+        log.debug('problems not published', { reason: reasonOf(cause) });
+        backOff.fail(cause);
+        await backOff.wait(signal);
+      }
+    }
+  }
+}
+
+/** A number in a sentence may grow while the problem stays. */
+function nameOf({ code, text }: NodeProblem): string {
+  return `${code} ${text.replaceAll(/\d+/g, '0')}`;
+}

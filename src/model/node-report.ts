@@ -1,0 +1,113 @@
+import * as v from 'valibot';
+import { field, listOf, objectWith, oneOf, optionalField, type SpecOf } from './field.ts';
+import { column, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
+import type { Resource } from './resource.ts';
+import { wholeNumber } from './spec-types.ts';
+
+/** `error`: pods may be without network, or the node cannot do its work. `warning`: needs attention. */
+export const NODE_SEVERITIES = ['error', 'warning'] as const;
+export type NodeSeverity = (typeof NODE_SEVERITIES)[number];
+
+/** What one report holds at most. One that is shorter leaves room for every code. */
+export const REPORT_LIMITS = { problems: 40, ofCode: 5, textLength: 1000 } as const;
+
+const text = v.string('a string');
+
+export const NODE_PROBLEM_FIELDS = {
+  code: field(text, 'Names the kind of problem; stable.'),
+  severity: field(
+    oneOf(NODE_SEVERITIES),
+    'error: pods may be without network, or the node cannot do its work. warning: needs attention.',
+  ),
+  text: field(text, 'What is wrong, as one sentence.'),
+  remedy: optionalField(text, 'What to do.'),
+  since: field(text, 'When the agent saw it first. RFC 3339.'),
+};
+
+const NODE_REPORT_FIELDS = {
+  release: optionalField(text, 'Release of the agent.'),
+  reportedAt: optionalField(text, 'When the agent wrote this; it writes again at least every 10 minutes. RFC 3339.'),
+  problems: v.optional(
+    field(
+      listOf(objectWith('code, severity, text and since', NODE_PROBLEM_FIELDS), 'an array of problems'),
+      'Errors first. At most 40, and 5 of a code.',
+    ),
+    [],
+  ),
+  more: optionalField(wholeNumber(0, Number.MAX_SAFE_INTEGER), 'Number of problems that were left out.'),
+};
+
+export type NodeReportSpec = SpecOf<typeof NODE_REPORT_FIELDS>;
+export type NodeReport = Resource<'NodeReport', NodeReportSpec>;
+/** A problem of a report. */
+export type ReportedNodeProblem = SpecOf<typeof NODE_PROBLEM_FIELDS>;
+
+/** A problem as the part of the agent says it that has it. */
+export type NodeProblem = Omit<ReportedNodeProblem, 'since'>;
+
+/** Problems of the files with which a runtime calls the plugin. The operator knows these two errors by their codes. */
+export const PLUGIN_PROBLEMS = {
+  unusable: { code: 'plugin/unusable', severity: 'error' },
+  shadowed: { code: 'plugin/shadowed', severity: 'error' },
+  token: { code: 'plugin/token', severity: 'warning' },
+} as const;
+
+/** Problems of the process that serves calls. */
+export const CALL_PROBLEMS = {
+  threads: {
+    code: 'agent/threads',
+    severity: 'error',
+    remedy: 'Look for a file system or name server that does not answer',
+  },
+  calls: {
+    code: 'agent/calls',
+    severity: 'error',
+    remedy: 'Look at the datastore: "netplugctl doctor" names what cannot be reached',
+  },
+} as const;
+
+/** One sentence, or one with what to do and a code of its own. */
+export type Sentence = string | (Pick<NodeProblem, 'text'> & Partial<Pick<NodeProblem, 'code' | 'remedy'>>);
+
+/** Makes problems of sentences. Code and remedy are those of sentences without their own. */
+export function problemsOf(kind: Omit<NodeProblem, 'text'>, sentences: readonly Sentence[]): readonly NodeProblem[] {
+  return sentences.map((each) => ({ ...kind, ...(typeof each === 'string' ? { text: each } : each) }));
+}
+
+function count(severity: NodeSeverity, { spec }: NodeReport): string {
+  return String(spec.problems.filter((problem) => problem.severity === severity).length);
+}
+
+export const NODE_REPORT: KindDeclaration<NodeReport> = {
+  plural: 'nodereports',
+  shortNames: [],
+  scope: 'cluster',
+  about:
+    'What the agent of a node knows to be wrong there. Agents do not read it; the operator and netplugctl do. It goes with its Node.',
+  enforced: true,
+  writtenBy: 'netplug',
+  columns: [
+    nameColumn(),
+    column('ERRORS', undefined, (report) => count('error', report)),
+    column('WARNINGS', undefined, (report) => count('warning', report)),
+    column('FIRST', 'spec.problems[0].text', ({ spec }) => spec.problems[0]?.text ?? ''),
+    wide('REPORTED', 'spec.reportedAt', ({ spec }) => spec.reportedAt ?? ''),
+  ],
+  fields: NODE_REPORT_FIELDS,
+  example: {
+    metadata: { name: 'worker-1' },
+    spec: {
+      release: 'v3.27.0',
+      reportedAt: '2026-12-01T09:30:00Z',
+      problems: [
+        {
+          code: 'network/tunnels',
+          severity: 'error',
+          text: 'tunnels: Cannot make tunnel "vxlan.netplug": device "vxlan.old" has its number and port',
+          remedy: 'Delete it on the node: ip link delete vxlan.old',
+          since: '2026-12-01T09:21:07Z',
+        },
+      ],
+    },
+  },
+};
