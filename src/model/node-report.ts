@@ -11,6 +11,9 @@ export type NodeSeverity = (typeof NODE_SEVERITIES)[number];
 /** What one report holds at most. One that is shorter leaves room for every code. */
 export const REPORT_LIMITS = { problems: 40, ofCode: 5, textLength: 1000 } as const;
 
+/** Label of a report with problems: the severity of the worst. */
+export const PROBLEMS_LABEL = 'netplug.io/problems';
+
 const text = v.string('a string');
 
 export const NODE_PROBLEM_FIELDS = {
@@ -70,8 +73,13 @@ export const CALL_PROBLEMS = {
 export type Sentence = string | (Pick<NodeProblem, 'text'> & Partial<Pick<NodeProblem, 'code' | 'remedy'>>);
 
 /** Makes problems of sentences. Code and remedy are those of sentences without their own. */
-export function problemsOf(kind: Omit<NodeProblem, 'text'>, sentences: readonly Sentence[]): readonly NodeProblem[] {
+export function nodeProblems(kind: Omit<NodeProblem, 'text'>, sentences: readonly Sentence[]): readonly NodeProblem[] {
   return sentences.map((each) => ({ ...kind, ...(typeof each === 'string' ? { text: each } : each) }));
+}
+
+/** Returns the severity of the worst problem; undefined without one. */
+export function worstOf({ problems }: Pick<NodeReportSpec, 'problems'>): NodeSeverity | undefined {
+  return NODE_SEVERITIES.find((severity) => problems.some((problem) => problem.severity === severity));
 }
 
 function count(severity: NodeSeverity, { spec }: NodeReport): string {

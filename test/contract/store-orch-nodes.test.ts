@@ -56,6 +56,24 @@ describe("the orchestrator's own nodes", () => {
     expect(requests).toEqual([...first, ...second, 'get nodes', ...read]);
   });
 
+  it('have a report that goes with them, and that says by its label that something is wrong', async () => {
+    const problem = {
+      code: 'network/bgp',
+      severity: 'warning',
+      text: 'no session',
+      since: '2026-12-01T09:00:00Z',
+    } as const;
+    await store.publishReport(n1, { problems: [problem] }, never);
+    const read = async (): Promise<Json> => server.call('GET', '/apis/netplug.io/v3/nodereports/n1');
+    const { uid } = (await server.call('GET', '/api/v1/nodes/n1')).metadata;
+    expect((await read()).metadata).toMatchObject({
+      labels: { 'netplug.io/problems': 'warning' },
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'n1', uid }],
+    });
+    await store.publishReport(n1, { problems: [] }, never);
+    expect((await read()).metadata.labels ?? {}).toEqual({});
+  });
+
   it('are published to other nodes as NetplugNodes that they own, with what people set on them', async () => {
     await server.labelNode('n1', { rack: '7', zone: 'a' });
     const annotations = { 'netplug/ASNumber': '64513' };

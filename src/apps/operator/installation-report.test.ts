@@ -58,6 +58,20 @@ describe('the conditions of an installation', () => {
       'True InvalidConfiguration',
     ],
     [
+      'an agent reports an error',
+      { reported: { errors: ['node "a": no route'], warnings: [], uncallable: [] } },
+      'True Serving',
+      'False AsConfigured',
+      'True NodesFailing',
+    ],
+    [
+      'the runtime of a node cannot call the plugin',
+      { reported: { errors: ['node "a": x'], warnings: [], uncallable: ['node "a": x'] } },
+      'False PluginUnusable',
+      'False AsConfigured',
+      'True NodesFailing',
+    ],
+    [
       'the installation is removed',
       { components: [], isServing: false, removing: 'Nodes are being cleaned' },
       'False Removing',

@@ -7,6 +7,7 @@ import type {
   InstallationCondition,
   InstallationStatus,
 } from '../../model/installation-status.ts';
+import type { ReportedNodes } from './node-reports.ts';
 
 /** Reason why the operator cannot carry out what is asked, for a person who can act. */
 export interface ReportedProblem {
@@ -23,6 +24,8 @@ export interface InstallationReport {
   /** Whether the workloads serve pods: false if one does not, undefined if that cannot be read. */
   readonly isServing: boolean | undefined;
   readonly warnings: readonly string[];
+  /** What agents report of their nodes; missing until that was read. */
+  readonly reported?: ReportedNodes;
   readonly computed: InstallationSpec | undefined;
   /** The servers of the fan-out, and the agents that they serve; undefined where there are none. */
   readonly fanOut?: InstallationStatus['typha'];
@@ -64,7 +67,7 @@ export function statusOf(report: InstallationReport, before: InstallationStatus,
     summary: summaryOf(verdicts),
     conditions,
     components: report.components,
-    warnings: report.warnings,
+    warnings: [...report.warnings, ...(report.reported?.warnings ?? [])],
     ...(report.fanOut === undefined ? {} : { typha: report.fanOut }),
     ...(computed === undefined ? {} : { computed }),
   };
@@ -79,9 +82,12 @@ function plain(status: InstallationStatus): unknown {
   return JSON.parse(JSON.stringify(status));
 }
 
-function availability({ isServing, components, problems, removing }: InstallationReport): Verdict {
+function availability({ isServing, components, problems, removing, reported }: InstallationReport): Verdict {
+  const uncallable = reported?.uncallable ?? [];
   if (removing !== undefined) return { status: 'False', reason: 'Removing', message: removing };
   if (isServing === undefined) return unknownOf(components);
+  if (isServing && uncallable.length > 0)
+    return { status: 'False', reason: 'PluginUnusable', message: uncallable.join('; ') };
   if (isServing) return { status: 'True', reason: 'Serving', message: 'Every component serves' };
   const message = messages(components, ['Failing', 'Progressing']) ?? problems[0]?.message ?? 'No component runs yet';
   return { status: 'False', reason: problems[0]?.reason ?? 'NotServing', message };
@@ -97,13 +103,15 @@ function progress({ components, problems, removing }: InstallationReport): Verdi
   return { status: 'False', reason: 'AsConfigured', message: 'Every component is as configured' };
 }
 
-function degradation({ components, problems }: InstallationReport): Verdict {
+function degradation({ components, problems, reported }: InstallationReport): Verdict {
   const [first] = problems;
   if (first !== undefined) {
     return { status: 'True', reason: first.reason, message: problems.map(({ message }) => message).join('; ') };
   }
   const failing = messages(components, ['Failing']);
   if (failing !== undefined) return { status: 'True', reason: 'ComponentFailing', message: failing };
+  if (reported !== undefined && reported.errors.length > 0)
+    return { status: 'True', reason: 'NodesFailing', message: reported.errors.join('; ') };
   if (components.some(({ state }) => state === 'Unknown')) return unknownOf(components);
   return { status: 'False', reason: 'AsExpected', message: 'Nothing fails' };
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { NodeReportSpec } from '../../model/node-report.ts';
+import { type NodeReportSpec, PROBLEMS_LABEL, worstOf } from '../../model/node-report.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { ownedBy } from './netplug-nodes.ts';
 import { getNode, writeRefused } from './publish-node.ts';
@@ -20,11 +20,11 @@ export async function publishReport(
   const ownerReferences = ownedBy(await getNode(api, node, signal));
   const collection = collectionOf('NodeReport');
   const [current] = found(await api.get(collection, node, signal));
-  const isSame =
-    isDeepStrictEqual(current?.metadata['ownerReferences'], ownerReferences) &&
-    isDeepStrictEqual(current?.['spec'], spec);
-  if (isSame) return;
-  const metadata = { ...current?.metadata, name: node, ownerReferences };
+  const worst = worstOf(spec);
+  const { [PROBLEMS_LABEL]: _, ...others } = current?.metadata.labels ?? {};
+  const labels = { ...others, ...(worst === undefined ? {} : { [PROBLEMS_LABEL]: worst }) };
+  const metadata = { ...current?.metadata, name: node, labels, ownerReferences };
+  if (isDeepStrictEqual([current?.metadata, current?.['spec']], [metadata, spec])) return;
   const request = { collection, object: { apiVersion: API_VERSION, kind: 'NodeReport', metadata, spec } };
   const answer = await (current === undefined ? api.create(request, signal) : api.replace(request, signal));
   if (answer.outcome !== 'invalid' && answer.outcome !== 'gone') return;

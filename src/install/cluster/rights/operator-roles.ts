@@ -87,7 +87,7 @@ export function operatorRoles(systemNamespace: string): {
         own(['installations'], [...READ, 'patch'], 'The installation that it reconciles, and its finalizer'),
         own(['installations/status'], ['patch'], 'Conditions and components'),
         own(['ippools'], [...READ, 'create', 'patch'], 'Pools of the installation; it never deletes one'),
-        own(['nodereports'], ['list'], 'What agents know to be wrong, for the status of the installation'),
+        own(['nodereports'], FOLLOW, 'What agents know to be wrong, for the status of the installation'),
         core(['nodes'], FOLLOW, 'Addresses and pod CIDRs, which pools must not overlap, and the number of nodes'),
         networking(['servicecidrs'], ['list'], 'Addresses of services, which pools must not overlap'),
         core(['events'], ['create'], 'Fields that it takes over or changes back'),
