@@ -25,7 +25,7 @@ import type { WatchedBlocks } from '../datastore/orch/node-blocks.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { sharedWatchKey } from '../kube/orch-api.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
-import { CALL_PROBLEMS, nodeProblems } from '../model/node-report.ts';
+import { CALL_PROBLEMS, asNodeProblems } from '../model/node-report.ts';
 import { threadFailures, ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { startHealthServer, startMetricsServer, startProbeServer } from '../runtime/health-server.ts';
 import { WatchRelay } from '../kube/watch-relay.ts';
@@ -116,8 +116,8 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     ...base,
     store: () => nodes.get(datastore).inner,
     collect: async () => [
-      ...nodeProblems(CALL_PROBLEMS.threads, threadFailures(threads)),
-      ...nodeProblems(CALL_PROBLEMS.calls, nodes.problems()),
+      ...asNodeProblems(CALL_PROBLEMS.threads, threadFailures(threads)),
+      ...asNodeProblems(CALL_PROBLEMS.calls, nodes.problems()),
       ...((await network?.problems()) ?? []),
       ...pluginFiles.problems(),
     ],

@@ -17,7 +17,7 @@ import { OrchApi } from '../kube/orch-api.ts';
 import { requestToken } from '../kube/token-request.ts';
 import type { Transport } from '../kube/transport.ts';
 import { CNI_TOKEN_NAME } from '../model/cni-token.ts';
-import { type NodeProblem, PLUGIN_PROBLEMS, nodeProblems } from '../model/node-report.ts';
+import { type NodeProblem, PLUGIN_PROBLEMS, asNodeProblems } from '../model/node-report.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { orchestratorIn } from './open-orch.ts';
 import { stateDir } from './registration.ts';
@@ -86,9 +86,9 @@ export function pluginFilesIn(
     failures,
     warnings: () => [ownToken, credentials, conflist].flatMap((part) => part?.warning ?? []),
     problems: () => [
-      ...nodeProblems(PLUGIN_PROBLEMS.unusable, failures()),
-      ...nodeProblems(PLUGIN_PROBLEMS.shadowed, [conflist?.warning ?? []].flat()),
-      ...nodeProblems(PLUGIN_PROBLEMS.token, [ownToken?.warning ?? [], credentials?.warning ?? []].flat()),
+      ...asNodeProblems(PLUGIN_PROBLEMS.unusable, failures()),
+      ...asNodeProblems(PLUGIN_PROBLEMS.shadowed, [conflist?.warning ?? []].flat()),
+      ...asNodeProblems(PLUGIN_PROBLEMS.token, [ownToken?.warning ?? [], credentials?.warning ?? []].flat()),
     ],
     tokenSecondsLeft: () => credentials?.secondsLeft(),
   };

@@ -306,6 +306,7 @@ describe('the custom resources of netplug', () => {
       'networkpolicies.netplug.io [list watch]',
       'networkpolicies.networking.k8s.io [list watch]',
       'networksets.netplug.io [list watch]',
+      'nodereports.netplug.io [create get update]',
       'nodes [get list watch]',
       'nodes/status [patch]',
       'pods [get list watch]',

@@ -72,7 +72,7 @@ afterAll(async () => scope.disposeAsync());
 
 beforeEach(async () => {
   // Not the nodes: tokens are bound to them.
-  const kinds = ['ipblocks', 'ippools', 'clusterinformations', 'netplugnodes', 'workloadendpoints'].map(
+  const kinds = ['ipblocks', 'ippools', 'clusterinformations', 'netplugnodes', 'nodereports', 'workloadendpoints'].map(
     (plural) => `/apis/netplug.io/v3/${plural}`,
   );
   for (const path of kinds) await server.call('DELETE', path);
@@ -332,24 +332,30 @@ describe('with the policies that restrict nodes, a node', () => {
       await expectRefused(write(a, change), 'changes nothing of a node but');
   });
 
-  it('publishes its own node in a NetplugNode that its Node owns, and no other node', async () => {
-    for (const node of [a, b]) {
-      const path = await server.kubeconfigFor(tokenOf(`agent ${node}`));
-      await using store = openOrchStore({ from: 'file', path });
-      await store.publishNode(node, { ipv4Address: '192.0.2.7/24' }, never);
-      await store.publishNode(node, { ipv4Address: '192.0.2.8/24' }, never);
-    }
-    const home = `${NETPLUG_NODES}/${a}`;
-    const object = await server.call('GET', home);
-    const { metadata, spec } = object;
-    const bare = { ...object, metadata: { name: 'node-c', ownerReferences: metadata.ownerReferences }, spec };
-    const ofOther = { ...object, metadata: { ...metadata, ownerReferences: [] } };
-    await expectRefused(as(`agent ${b}`, 'PUT', home, object), 'the token is that of node "node-b"');
-    await expectRefused(as(`agent ${a}`, 'POST', NETPLUG_NODES, bare), 'the token is that of node "node-a"');
-    await expectRefused(as(`agent ${a}`, 'PUT', home, ofOther), 'Node "node-a" must own its NetplugNode');
-    await expectRefused(as('agent', 'PUT', home, object), 'the token is bound to no node');
-    expect(await as(`agent ${a}`, 'DELETE', home)).toMatchObject({ status: 403 });
-  });
+  it.each(['netplugnodes', 'nodereports'])(
+    'publishes its own node in %s that its Node owns, and no other node',
+    async (plural) => {
+      const collection = `/apis/netplug.io/v3/${plural}`;
+      for (const node of [a, b]) {
+        const path = await server.kubeconfigFor(tokenOf(`agent ${node}`));
+        await using store = openOrchStore({ from: 'file', path });
+        await store.publishNode(node, { ipv4Address: '192.0.2.7/24' }, never);
+        await store.publishNode(node, { ipv4Address: '192.0.2.8/24' }, never);
+        await store.publishReport(node, { problems: [] }, never);
+        await store.publishReport(node, { release: 'v3.27.0', problems: [] }, never);
+      }
+      const home = `${collection}/${a}`;
+      const object = await server.call('GET', home);
+      const { metadata, spec } = object;
+      const bare = { ...object, metadata: { name: 'node-c', ownerReferences: metadata.ownerReferences }, spec };
+      const ofOther = { ...object, metadata: { ...metadata, ownerReferences: [] } };
+      await expectRefused(as(`agent ${b}`, 'PUT', home, object), 'the token is that of node "node-b"');
+      await expectRefused(as(`agent ${a}`, 'POST', collection, bare), 'the token is that of node "node-a"');
+      await expectRefused(as(`agent ${a}`, 'PUT', home, ofOther), 'Node "node-a" must own its object');
+      await expectRefused(as('agent', 'PUT', home, object), 'the token is bound to no node');
+      expect(await as(`agent ${a}`, 'DELETE', home)).toMatchObject({ status: 403 });
+    },
+  );
 
   it('notes its release, and neither locks the datastore nor changes the id of the cluster', async () => {
     const path = await server.kubeconfigFor(tokenOf(`agent ${a}`));

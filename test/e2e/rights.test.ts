@@ -194,6 +194,9 @@ describe('the agent', () => {
     };
     const start = async (): Promise<Agent> => startAgent(node, { socket: node.socket, env });
     agent = await start();
+    const reportedAt = async (): Promise<unknown> => (await server.get('nodereports')).items[0]?.spec.reportedAt;
+    await until(async () => (await reportedAt()) !== undefined, 'the agent reports what it knows to be wrong');
+    const first = await reportedAt();
     // The next one finds an older release.
     const version = { spec: { netplugVersion: 'v3.0.0' } };
     await server.kubectl(
@@ -212,6 +215,7 @@ describe('the agent', () => {
     await everyVerb('served');
     const bird = async (): Promise<string> => node.exec('cat', join(runDir, 'bird/bird.conf'));
     await until(async () => (await bird()).includes('correct horse'), 'BIRD has the password');
+    await until(async () => (await reportedAt()) !== first, 'the next agent reports again');
     await agent.settled();
     const asked = await audit.of('netplug-agent');
     expect([...asked.refused]).toEqual([]);

@@ -26,7 +26,7 @@ import { isLeftAlone, MANAGED_ANNOTATION } from '../../install/cluster/owned-poo
 import { ObjectApplier, problemOf, type TakenFields } from './object-applier.ts';
 import { findObject, tryApply } from '../../kube/objects/apply.ts';
 import { collectionHolding, objectName, referenceKey, referenceOf, referenceTo } from '../../kube/objects/reference.ts';
-import { readNodeReports, reportedNodes } from './node-reports.ts';
+import { readNodeReports, reportedNodes } from '../../install/cluster/node-reports.ts';
 import type { ObjectVersions } from './object-versions.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { deleteObserved, type RemovalPorts, removeInstallation } from './remove-installation.ts';

@@ -7,7 +7,7 @@ import type {
   InstallationCondition,
   InstallationStatus,
 } from '../../model/installation-status.ts';
-import type { ReportedNodes } from './node-reports.ts';
+import type { ReportedNodes } from '../../install/cluster/node-reports.ts';
 
 /** Reason why the operator cannot carry out what is asked, for a person who can act. */
 export interface ReportedProblem {

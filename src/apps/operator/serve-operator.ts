@@ -13,7 +13,7 @@ import { IP_POOLS } from './cluster-state.ts';
 import { PART_OF } from './adopted-objects.ts';
 import { INSTALLATIONS, type InstallationPorts, InstallationReconciler } from './installation-reconciler.ts';
 import { kindCollection, referenceOf } from '../../kube/objects/reference.ts';
-import { NODE_REPORTS, WITH_PROBLEMS } from './node-reports.ts';
+import { NODE_REPORTS, WITH_PROBLEMS } from '../../install/cluster/node-reports.ts';
 import { ObjectVersions, type WatchedKind } from './object-versions.ts';
 
 const RESYNC_MS = 60_000;

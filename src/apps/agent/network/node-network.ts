@@ -10,7 +10,7 @@ import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
-import { type NodeProblem, nodeProblems } from '../../../model/node-report.ts';
+import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
 import type { Address, Family } from '../../../net/address.ts';
 import { type Cidr, formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
@@ -182,16 +182,16 @@ export class NodeNetwork {
     const { cutOff, addresses, blocks, podLinks, tunnels, records, bgp } = NETWORK_PROBLEMS;
     const partly = this.#partProblems;
     return [
-      nodeProblems(cutOff, this.#watchProblem === undefined ? [] : [this.#watchProblem]),
-      nodeProblems(NETWORK_PROBLEMS.failing, failing),
-      nodeProblems(addresses, failing.length === 0 ? this.#missingAddress() : []),
-      nodeProblems(NETWORK_PROBLEMS.behind, behind),
-      nodeProblems(addresses, partly.addresses ?? []),
-      nodeProblems(blocks, this.#routes.problems),
-      nodeProblems(podLinks, this.#links.problems),
-      nodeProblems(tunnels, this.#tunnels.problems),
-      nodeProblems(records, partly.endpoints ?? []),
-      nodeProblems(bgp, partly.bgp ?? []),
+      asNodeProblems(cutOff, this.#watchProblem === undefined ? [] : [this.#watchProblem]),
+      asNodeProblems(NETWORK_PROBLEMS.failing, failing),
+      asNodeProblems(addresses, failing.length === 0 ? this.#missingAddress() : []),
+      asNodeProblems(NETWORK_PROBLEMS.behind, behind),
+      asNodeProblems(addresses, partly.addresses ?? []),
+      asNodeProblems(blocks, this.#routes.problems),
+      asNodeProblems(podLinks, this.#links.problems),
+      asNodeProblems(tunnels, this.#tunnels.problems),
+      asNodeProblems(records, partly.endpoints ?? []),
+      asNodeProblems(bgp, partly.bgp ?? []),
     ].flat();
   }
 

@@ -6,7 +6,7 @@ import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import type { Node } from '../../../model/node.ts';
-import { type NodeProblem, nodeProblems } from '../../../model/node-report.ts';
+import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import { Reconciler } from '../../../runtime/reconciler.ts';
 import type { NodeNetwork } from './node-network.ts';
@@ -78,10 +78,10 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
   }
 
   problems(): readonly NodeProblem[] {
-    const failing = nodeProblems(NETWORK_PROBLEMS.failing, this.#podFilter.explain('failure'));
+    const failing = asNodeProblems(NETWORK_PROBLEMS.failing, this.#podFilter.explain('failure'));
     const all = [...(failing.length === 0 ? [this.#podFilter] : []), this.#addresses, this.#facts];
     const behind = all.flatMap((each) => each.explain('lastError'));
-    return [...failing, ...nodeProblems(NETWORK_PROBLEMS.behind, behind)];
+    return [...failing, ...asNodeProblems(NETWORK_PROBLEMS.behind, behind)];
   }
 
   async show(): Promise<ShownParts> {

@@ -2,7 +2,7 @@ import { isNetplugError, never, reasonOf } from '../../../base/errors.ts';
 import { errorData } from '../../../base/error-data.ts';
 import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.ts';
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
-import { nodeProblems } from '../../../model/node-report.ts';
+import { asNodeProblems } from '../../../model/node-report.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { SettingsFollower } from './policy/follow-settings.ts';
 import { threadFailures, type ThreadPoolWatch } from '../../../runtime/thread-pool-watch.ts';
@@ -140,13 +140,13 @@ function statusWith(parts: Parts): NetworkStatus {
     failures: [...network.failures(), ...failures, ...threadFailures(threads)],
     problems: [
       network.problems(),
-      nodeProblems(PROBLEMS.threads, threadFailures(threads)),
-      nodeProblems(PROBLEMS.enforcement, policy.failures()),
-      nodeProblems(PROBLEMS.podInterfaces, podLinks.failures()),
-      nodeProblems(PROBLEMS.policies, policy.problems()),
-      nodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
-      nodeProblems(PROBLEMS.sidecars, sidecars.problems()),
-      nodeProblems(PROBLEMS.settings, settings.problems()),
+      asNodeProblems(PROBLEMS.threads, threadFailures(threads)),
+      asNodeProblems(PROBLEMS.enforcement, policy.failures()),
+      asNodeProblems(PROBLEMS.podInterfaces, podLinks.failures()),
+      asNodeProblems(PROBLEMS.policies, policy.problems()),
+      asNodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
+      asNodeProblems(PROBLEMS.sidecars, sidecars.problems()),
+      asNodeProblems(PROBLEMS.settings, settings.problems()),
     ].flat(),
     threadsStuckMs: threads.stuckMs(),
   };

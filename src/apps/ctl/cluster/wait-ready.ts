@@ -3,11 +3,12 @@ import { INSTALLATION_NAME } from '../../../model/installation.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
-import { hasFollowingPods, SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
+import { AGENT_SET, hasFollowingPods, SYSTEM_NAMESPACE, systemObject } from '../../../install/cluster/names.ts';
 import { findCondition, isConditionTrue } from '../../../kube/status/conditions.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
 import { podState } from '../../../kube/status/pod-state.ts';
 import { workloadState } from '../../../kube/status/workload-state.ts';
+import { agentErrors } from './agent-errors.ts';
 import { firstLine, imageWatch, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
@@ -61,10 +62,12 @@ export interface WorkloadName {
   readonly name: string;
 }
 
-/** Waits until the workload runs everywhere. Fails early when its image cannot be pulled. */
+/** Waits until the workload runs everywhere. Fails early when its image cannot be pulled, or agents report a lasting error. */
 export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName): Promise<void> {
   const { api, clock, signal } = run;
   const refuseWithoutImage = imageWatch(clock);
+  const reportedError =
+    name === AGENT_SET ? agentErrors(run) : async (): Promise<undefined> => Promise.resolve(undefined);
   await waitFor(run, name, async () => {
     const found = await findObject(api, systemObject(kind, name), signal);
     const open = found === undefined ? 'missing' : workloadLag(found);
@@ -73,6 +76,8 @@ export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName)
     const states = pods.map(podState);
     refuseWithoutImage(states);
     const failing = states.find(({ phase, reason }) => phase !== 'ready' && reason !== undefined);
+    const reported = await reportedError();
+    if (reported !== undefined) return `${open}; ${reported}`;
     if (failing?.reason === undefined) return open;
     return `${open}; ${failing.node === '' ? failing.name : failing.node}: ${firstLine(failing.reason)}`;
   });
@@ -80,19 +85,26 @@ export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName)
 
 /** Waits until the operator reports that its installation is available. */
 export async function waitForInstallation(run: PodRun): Promise<void> {
+  const reportedError = agentErrors(run);
   await waitFor(run, 'installation', async () => {
     const found = await findObject(run.api, referenceTo('Installation', { name: INSTALLATION_NAME }), run.signal);
-    return found === undefined ? 'missing' : conditionLag(found, 'Available');
+    const open = found === undefined ? 'missing' : conditionLag(found, 'Available');
+    // Degraded has the errors of agents as well; this one ends a wait that they would not let end.
+    if (open !== undefined) await reportedError();
+    return open;
   });
 }
 
 /** Waits until every node with Linux is ready, and returns their names. */
 export async function waitForNodes(run: PodRun): Promise<void> {
+  const reportedError = agentErrors(run);
   await waitFor(run, 'nodes', async () => {
     const nodes = await readNodes(run.api, run.signal);
     const open = nodes.filter(({ isReady }) => !isReady);
     const [first] = open;
     if (first === undefined) return undefined;
-    return `${String(nodes.length - open.length)} of ${String(nodes.length)} ready; ${first.name}: ${firstLine(first.notReady ?? '')}`;
+    const reported = await reportedError();
+    const why = reported ?? `${first.name}: ${firstLine(first.notReady ?? '')}`;
+    return `${String(nodes.length - open.length)} of ${String(nodes.length)} ready; ${why}`;
   });
 }

@@ -46,7 +46,7 @@ describe('netplugctl doctor', () => {
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (KV_ENDPOINTS) · answers in 0.0 ms · memory\n');
     expect(out).toContain('left out: config, admission, files, agent, typha, kernel, bgp (the caller is not root');
-    expect(out).toMatch(/\nexamined 11 areas: no problems found\n$/);
+    expect(out).toMatch(/\nexamined 12 areas: no problems found\n$/);
   });
 
   it('exits with status 1 when there is an error, and prints the remedy', async () => {
@@ -74,7 +74,7 @@ describe('netplugctl doctor', () => {
     expect(status).toBe(1);
     expect(out).toContain('datastore/unusable');
     expect(out).toContain(
-      'left out: versions, controllers, typha, policies, mesh, pools, addresses, ipam (the datastore cannot be used)',
+      'left out: versions, nodes, controllers, typha, policies, mesh, pools, addresses, ipam (the datastore cannot be used)',
     );
   });
 

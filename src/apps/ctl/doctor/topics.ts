@@ -12,6 +12,7 @@ import { LEAKS } from './leak-checks.ts';
 import { ORDERS } from './order-checks.ts';
 import { POLICIES } from './policy-checks.ts';
 import { POOL_TOPIC } from './pool-checks.ts';
+import { REPORTS } from './report-checks.ts';
 import { MESH } from './sidecar-checks.ts';
 import type { CheckInfo } from '../../../checks/check.ts';
 import type { Topic } from './topic.ts';
@@ -31,6 +32,7 @@ export const TOPICS: readonly Topic[] = [
   CREDENTIALS,
   DATASTORE,
   VERSIONS,
+  REPORTS,
   CONTROLLERS_TOPIC,
   TYPHA_CLUSTER,
   POLICIES,

@@ -14,6 +14,7 @@ import { OUTPUT, SOCKET } from '../common-options.ts';
 import { cleanNode } from './clean-node.ts';
 import { nodeStatus } from './node-status.ts';
 import { removeNode } from './remove-node.ts';
+import { showReports } from './show-reports.ts';
 import { trace } from './trace.ts';
 
 const callCount = numberLike(/^[1-9]\d{0,8}$/, 'Allowed is a whole number, 1 or more.');
@@ -22,13 +23,20 @@ const podName = textLike(/^[^/]+\/[^/]+$/, 'Allowed is NAMESPACE/NAME.');
 export const NODE_COMMANDS: readonly Command[] = [
   command({
     path: ['node', 'status'],
-    summary: 'Shows addresses, tunnels, pools, routes and BGP sessions of this node.',
-    options: { socket: SOCKET, output: OUTPUT },
+    summary: 'Shows addresses, tunnels, pools, routes and BGP sessions of this node, or the problems of all nodes.',
+    options: {
+      all: flagOption('the problems that the agents of all nodes report to the datastore'),
+      socket: SOCKET,
+      output: OUTPUT,
+    },
     details: `
-Asks the agent of this node; does not read the datastore. Problems are listed at the end, and the exit
-status is then 1. Colours are used on a terminal only, and never when NO_COLOR is set.`,
-    examples: ['netplugctl node status'],
-    run: async (context, { options }) => nodeStatus(context, options),
+Asks the agent of this node; does not read the datastore. Problems are listed at the end, each with its
+code, what to do, and since when the agent knows it; the exit status is then 1. With --all it asks no
+agent: it lists what each has reported to the datastore, which may be ten minutes old where the time
+does not say otherwise. Colours are used on a terminal only, and never when NO_COLOR is set.`,
+    examples: ['netplugctl node status', 'netplugctl node status --all'],
+    run: async (context, { options: { all, ...options } }) =>
+      all ? showReports(context, options.output) : nodeStatus(context, options),
   }),
   command({
     path: ['node', 'remove'],

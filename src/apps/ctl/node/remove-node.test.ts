@@ -3,6 +3,7 @@ import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { IpamBench } from '../../../../test/support/ipam-bench.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { NodeName } from '../../../model/names.ts';
 import type { BgpPeer } from '../../../model/bgp-peer.ts';
 
 const peerOf = (name: string, node?: string): BgpPeer => ({
@@ -28,6 +29,8 @@ beforeEach(async () => {
     peerOf('of-n2', 'n2'),
     peerOf('of-all'),
   );
+  for (const name of ['n1', 'n2'] as NodeName[])
+    await ipam.ports().store.publishReport(name, { problems: [] }, ipam.signal);
   for (const container of ['a', 'b', 'c', 'd', 'e']) await ipam.assign(container);
   await ipam.assign('z', { node: 'n2' });
 });
@@ -38,7 +41,7 @@ async function run(argv: string, datastore: 'kvv3' | 'orch' = 'kvv3'): Promise<R
     openStore: () => openMemoryStore(ipam.database),
   });
 }
-const namesOf = async (kind: 'Node' | 'BGPPeer'): Promise<string[]> =>
+const namesOf = async (kind: 'Node' | 'BGPPeer' | 'NodeReport'): Promise<string[]> =>
   (await ipam.ports().store.listResources(kind, ipam.signal)).resources.map(({ metadata }) => metadata.name);
 
 describe('netplugctl node remove', () => {
@@ -49,6 +52,7 @@ describe('netplugctl node remove', () => {
       err: '',
     });
     expect(await namesOf('Node')).toEqual(['n2']);
+    expect(await namesOf('NodeReport')).toEqual(['n2']);
     expect(await namesOf('BGPPeer')).toEqual(['of-all', 'of-n2']);
   });
 

@@ -74,8 +74,10 @@ async function recordsOf(
 ): Promise<readonly Which[]> {
   const { resources: peers } = await store.listResources('BGPPeer', signal);
   const nodes = await store.listResources('Node', signal);
+  const reports = await store.listResources('NodeReport', signal);
   return [
     ...peers.filter(({ spec }) => spec.node === node),
+    ...reports.resources.filter(({ metadata }) => metadata.name === node),
     ...nodes.resources.filter(({ metadata }) => metadata.name === node),
   ].map(({ kind, metadata: { name } }) => ({ kind, name }));
 }

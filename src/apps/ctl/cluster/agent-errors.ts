@@ -1,0 +1,54 @@
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import { readNodeReports } from '../../../install/cluster/node-reports.ts';
+import type { NodeReport } from '../../../model/node-report.ts';
+import { firstLine, type PodRun } from './node-pods.ts';
+
+/** Time for which an agent must report the same error before a wait ends with it: many pass while a node starts. */
+const LASTING_MS = 60_000;
+
+/**
+ * Returns a function that reads the first error that an agent reports, in one line; undefined without one. @throws
+ * install/not-ready with the error and its remedy when it lasts for a minute
+ */
+export function agentErrors({ api, clock, signal }: PodRun): () => Promise<string | undefined> {
+  const sinceMs = new Map<string, number>();
+  return async () => {
+    const errors = (await readNodeReports(api, signal).catch(refused)).flatMap(errorsIn);
+    const nowMs = clock.monotonic();
+    const names = new Set(errors.map(({ key }) => key));
+    for (const key of sinceMs.keys()) if (!names.has(key)) sinceMs.delete(key);
+    for (const { key } of errors) if (!sinceMs.has(key)) sinceMs.set(key, nowMs);
+    const lasting = errors.find(({ key }) => nowMs - (sinceMs.get(key) ?? nowMs) >= LASTING_MS);
+    if (lasting === undefined) return errors[0]?.text;
+    throw new NetplugError('install/not-ready', `The agent of a node cannot do its work: ${lasting.text}`, {
+      hint:
+        lasting.remedy ??
+        'Correct the cause, and run the command again; "netplugctl node status --all" lists all of them',
+      facts: { node: lasting.node },
+    });
+  };
+}
+
+interface AgentError {
+  readonly key: string;
+  readonly node: string;
+  readonly text: string;
+  readonly remedy: string | undefined;
+}
+
+function errorsIn({ metadata: { name: node }, spec }: NodeReport): readonly AgentError[] {
+  return spec.problems
+    .filter(({ severity }) => severity === 'error')
+    .map(({ code, text, remedy }) => ({
+      key: `${node} ${code}`,
+      node,
+      text: `node "${node}": ${firstLine(text)}`,
+      remedy,
+    }));
+}
+
+/** An account that may install need not read reports. */
+function refused(cause: unknown): readonly NodeReport[] {
+  if (isNetplugError(cause, 'store/refused')) return [];
+  throw cause;
+}
