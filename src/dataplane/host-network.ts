@@ -165,6 +165,9 @@ export interface HostNetwork {
   /** Returns those of the names that are tunnels of the agent. @throws kernel/failed */
   findTunnels(names: readonly string[]): Promise<readonly string[]>;
 
+  /** Returns the names of VXLAN devices of other programs with that number and port, which the kernel has only once. @throws kernel/failed */
+  findRivals(vxlan: { readonly vni: number; readonly port: number }): Promise<readonly string[]>;
+
   /** Removes the tunnel; returns false when the agent has no tunnel of that name. */
   removeTunnel(name: string): Promise<boolean>;
 

@@ -73,7 +73,10 @@ export const CALL_PROBLEMS = {
 export type Sentence = string | (Pick<NodeProblem, 'text'> & Partial<Pick<NodeProblem, 'code' | 'remedy'>>);
 
 /** Makes problems of sentences. Code and remedy are those of sentences without their own. */
-export function asNodeProblems(kind: Omit<NodeProblem, 'text'>, sentences: readonly Sentence[]): readonly NodeProblem[] {
+export function asNodeProblems(
+  kind: Omit<NodeProblem, 'text'>,
+  sentences: readonly Sentence[],
+): readonly NodeProblem[] {
   return sentences.map((each) => ({ ...kind, ...(typeof each === 'string' ? { text: each } : each) }));
 }
 

@@ -136,6 +136,62 @@ describe('tunnels on a real host', () => {
     expect(await node.within(async () => linuxHostNetwork().removeTunnel('tun0'))).toBe(false);
   });
 
+  it.each([
+    ['192.0.2.1', 'local 192.0.2.1'],
+    ['2001:db8::1', 'local 2001:db8::1'],
+  ])('of %s name the device of another program that has their number and port', async (local, words) => {
+    await using node = await newNode();
+    await node.netns.exec('ip', 'link', 'add', 'up0', 'type', 'dummy');
+    await node.netns.exec(
+      'ip',
+      'link',
+      'add',
+      'vxlan.old',
+      'type',
+      'vxlan',
+      'id',
+      '4096',
+      'dstport',
+      '4789',
+      ...words.split(' '),
+    );
+    await node.netns.exec(
+      'ip',
+      'link',
+      'add',
+      'vxlan.other',
+      'type',
+      'vxlan',
+      'id',
+      '4097',
+      'dstport',
+      '4789',
+      ...words.split(' '),
+    );
+    await node.within(async () => {
+      const host = linuxHostNetwork();
+      const tunnel = vxlan();
+      const encapsulation = {
+        kind: 'vxlan',
+        mac: 'ee:00:00:00:00:01',
+        vni: 4096,
+        port: 4789,
+        local: parseAddress(local),
+        uplink: 'up0',
+      } as const;
+      const wanted = { ...tunnel, name: 'tun0', encapsulation } as Tunnel;
+      expect(await host.findRivals({ vni: 4096, port: 4789 })).toEqual(['vxlan.old']);
+      const refused = await host.putTunnel(wanted).catch((cause: unknown) => cause);
+      expect(refused).toMatchObject({
+        code: 'kernel/tunnel-taken',
+        hint: expect.stringContaining('ip link delete dev vxlan.old'),
+      });
+      await node.netns.exec('ip', 'link', 'delete', 'vxlan.old');
+      expect(await host.putTunnel(wanted)).toBe('changed');
+      expect(await host.findRivals({ vni: 4096, port: 4789 })).toEqual([]);
+    });
+  });
+
   it('compute checksums where NETPLUG_VXLAN_CHECKSUMS says', async () => {
     await using node = await newNode();
     await using other = await newNode();

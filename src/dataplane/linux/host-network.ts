@@ -19,7 +19,7 @@ import {
 import { RouteSocket } from './route-socket.ts';
 import { sysctl, sysctlName } from '../link-sysctls.ts';
 import { readSysctl, writeSysctl } from './sysctl.ts';
-import { findTunnels, putTunnel, removeTunnel } from './tunnels.ts';
+import { findRivals, findTunnels, putTunnel, removeTunnel } from './tunnels.ts';
 import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
 
 export interface LinuxHostNetworkOptions {
@@ -53,6 +53,7 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     listPeers: async (device) => withSocket(addon(), async (socket) => listPeers(socket, device)),
     putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums: checksums() }, tunnel),
     findTunnels: async (names) => findTunnels(addon(), names),
+    findRivals: async (vxlan) => findRivals(addon(), vxlan),
     removeTunnel: async (name) => removeTunnel(addon(), name),
     change: async (changes, signal) => withSocket(addon(), async (socket) => applyHostChanges(socket, changes, signal)),
     ensureForwarding: (families) =>

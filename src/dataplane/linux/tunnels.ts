@@ -3,13 +3,14 @@ import { formatAddress } from '../../net/address.ts';
 import type { Tunnel } from '../host-network.ts';
 import type { Addon } from './addon.ts';
 import { bringUp, correctAddresses, correctLink, ensureSysctls, macOf } from './correct-tunnel.ts';
-import { type Link, decodeLink, deleteLink, getLinkByName } from './link-messages.ts';
+import { type Link, decodeLink, deleteLink, getLinkByName, listLinks } from './link-messages.ts';
 import { findLinkOnWorker } from './links.ts';
 import { RouteSocket, kernelFailure, refusal } from './route-socket.ts';
 import { type FixedPart, createTunnel, decodeTunnel } from './tunnel-messages.ts';
-import { isOwnTunnel } from './tunnel-owner.ts';
+import { isOwnTunnel, isTunnel } from './tunnel-owner.ts';
 import { ensureChecksums } from './vxlan-checksums.ts';
 
+const EEXIST = 17;
 const ENODEV = 19;
 const EOPNOTSUPP = 95;
 
@@ -61,6 +62,15 @@ export async function findTunnels(addon: Addon, names: readonly string[]): Promi
   return found;
 }
 
+/** See HostNetwork.findRivals. */
+export async function findRivals(
+  addon: Addon,
+  vxlan: { readonly vni: number; readonly port: number },
+): Promise<readonly string[]> {
+  using socket = RouteSocket.open(addon);
+  return rivalsOf(socket, vxlan);
+}
+
 /** See HostNetwork.removeTunnel. */
 export async function removeTunnel(addon: Addon, name: string): Promise<boolean> {
   using socket = RouteSocket.open(addon);
@@ -93,7 +103,24 @@ async function makeTunnel(socket: RouteSocket, tunnel: Tunnel, fixed: FixedPart)
   const mac = encapsulation.kind === 'vxlan' ? encapsulation.mac : undefined;
   const [reply] = await socket.askOnWorker([createTunnel(tunnel, fixed, mac)]);
   if (reply.errno === EOPNOTSUPP) throw missingModule(name, fixed.kind);
+  if (reply.errno === EEXIST && encapsulation.kind === 'vxlan') {
+    const [rival] = await rivalsOf(socket, encapsulation);
+    if (rival !== undefined) throw takenNumber(name, encapsulation, rival);
+  }
   if (reply.errno !== 0) throw refusal(`make tunnel "${name}" with MTU ${String(tunnel.mtu)}`, reply);
+}
+
+async function rivalsOf(
+  socket: RouteSocket,
+  { vni, port }: { readonly vni: number; readonly port: number },
+): Promise<readonly string[]> {
+  const bodies = await socket.listOnWorker('list the interfaces of the host', listLinks());
+  return bodies.flatMap((body) => {
+    const fixed = decodeTunnel(body);
+    const link = decodeLink(body);
+    const isRival = fixed?.kind === 'vxlan' && fixed.vni === vni && fixed.port === port && !isTunnel(link);
+    return isRival ? [link.name] : [];
+  });
 }
 
 async function deleteTunnel(socket: RouteSocket, { index, name }: Link): Promise<void> {
@@ -118,6 +145,22 @@ function takenName(name: string, { kind, alias }: Link): NetplugError {
     hint: `Remove it with "ip link delete dev ${name}" if nothing needs it, or rename it`,
     facts: { tunnel: name, kind, alias },
   });
+}
+
+function takenNumber(
+  name: string,
+  { vni, port }: { readonly vni: number; readonly port: number },
+  rival: string,
+): NetplugError {
+  const number = `number ${String(vni)} and port ${String(port)}`;
+  return new NetplugError(
+    'kernel/tunnel-taken',
+    `Cannot make tunnel "${name}": VXLAN device "${rival}" has its ${number}`,
+    {
+      hint: `If nothing needs that device any more, delete it on the node: ip link delete dev ${rival}`,
+      facts: { tunnel: name, rival, vni, port },
+    },
+  );
 }
 
 function missingModule(name: string, module: string): NetplugError {

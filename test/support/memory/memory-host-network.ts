@@ -230,6 +230,10 @@ export class MemoryHostNetwork implements HostNetwork {
     return names.filter((name) => this.#tunnels.has(name));
   }
 
+  async findRivals(): Promise<readonly string[]> {
+    return Promise.resolve([]);
+  }
+
   async removeTunnel(name: string): Promise<boolean> {
     return this.#dropTunnel(name);
   }

@@ -1,6 +1,7 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
 import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
@@ -26,7 +27,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
         remedy: dropper.isUfw
           ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw to make that permanent'
           : 'Accept packets of pods now, and configure the firewall to make that permanent',
-        ...(isPlain(dropper) ? { command: acceptCommand(dropper) } : {}),
+        ...(isPlain(dropper.table, dropper.chain, dropper.insertInto) ? { command: acceptCommand(dropper) } : {}),
       })),
   },
   {
@@ -93,6 +94,19 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
         .flatMap((device) => wrong(sysctls, `ipv4/conf/${device}/rp_filter`, '2')),
   },
   {
+    id: 'kernel/tunnel-taken',
+    severity: 'error',
+    expected: `no VXLAN device of another program with the number ${String(VXLAN_VNI)} and the port ${String(VXLAN_PORT)}, where a pool needs them`,
+    judge: ({ needed, rivals }) =>
+      needed.has('vxlan')
+        ? rivals.map((rival) => ({
+            found: `VXLAN device "${rival}" has the number and the port of netplug's`,
+            remedy: 'If nothing needs that device any more, delete it',
+            ...(isPlain(rival) ? { command: `ip link delete dev ${rival}` } : {}),
+          }))
+        : [],
+  },
+  {
     id: 'kernel/pod-link',
     severity: 'error',
     expected: 'host interfaces of pods with the routes and settings that the ADD made',
@@ -134,8 +148,8 @@ function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): F
 }
 
 /** Reports whether the names, which any program may have chosen, can stand in a command as they are. */
-function isPlain({ table, chain, insertInto }: ForwardDropper): boolean {
-  return [table, chain, insertInto].every((name) => /^[\w./-]+$/.test(name));
+function isPlain(...names: readonly string[]): boolean {
+  return names.every((name) => /^[\w./-]+$/.test(name));
 }
 
 /** Returns a command of the tool that owns the table, since iptables cannot read every rule that nft writes. */

@@ -7,7 +7,7 @@ import type { IpPool } from '../../../model/ip-pool.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
-import { TUNNEL_KINDS, TUNNELS } from '../../../routing/tunnels.ts';
+import { TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
 import { findDroppers, findUnread, type ForwardDropper, type UnreadFilter } from './forward-filter.ts';
 import { readForwardFilters, readLegacyFilters } from './read-forward-filters.ts';
@@ -37,6 +37,8 @@ export interface KernelFacts {
   /** Filters of the host firewall that were not read completely. */
   readonly unreadFilters: readonly UnreadFilter[];
   readonly incompleteLinks: readonly IncompleteLink[];
+  /** VXLAN devices of other programs that have number and port of netplug's. */
+  readonly rivals: readonly string[];
   /** Tunnel devices that exist. */
   readonly tunnels: readonly string[];
 }
@@ -84,6 +86,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
     incompleteLinks: await sources.context.ports.openKernel().listIncompleteLinks({ settings: true }),
+    rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
     tunnels,
   };
 }

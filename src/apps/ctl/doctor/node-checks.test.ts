@@ -81,6 +81,7 @@ const KERNEL: KernelFacts = {
   forwardDroppers: [],
   unreadFilters: [],
   incompleteLinks: [],
+  rivals: [],
   tunnels: ['vxlan.netplug'],
 };
 const sysctl = (path: string, value: string): Pick<KernelFacts, 'sysctls'> => ({
@@ -102,6 +103,7 @@ describe('doctor checks of the kernel', () => {
     'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
     'pod-link': { incompleteLinks: [{ link: LINK, missing: ['no route to 10.65.0.1'] }] },
+    'tunnel-taken': { rivals: ['vxlan.old'] },
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
   });
 

@@ -3,6 +3,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { errnoOf } from '../../../base/errors.ts';
 import { ABILITIES, tryAbilities } from '../doctor/kernel-facts.ts';
+import type { HostNetwork } from '../../../dataplane/host-network.ts';
+import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { PacketTables } from '../../../dataplane/packet-tables.ts';
 import type { Context, Status } from '../ports.ts';
 
@@ -21,6 +23,7 @@ const NEEDED = ABILITIES.filter((ability) => ability !== 'ipip');
 export async function examineNode({ io, ports, signal }: Context, examination: NodeExamination): Promise<Status> {
   const faults = [
     ...(examination.keepsPlugin ? [] : await findEarlierConfigurations(examination)),
+    ...(examination.keepsPlugin ? [] : await findRivals(ports.openHostNetwork())),
     ...(await findMissingAbilities(ports.openPacketTables(), signal)),
     ...(await findPortsInUse(examination.ports)),
   ];
@@ -44,6 +47,14 @@ async function findEarlierConfigurations({ confDir, confName }: NodeExamination)
   return foreign.map(
     (name) =>
       `${join(confDir, name)}: the runtime reads this configuration of another plugin first; remove it, or use --variant second-plugin`,
+  );
+}
+
+async function findRivals(host: HostNetwork): Promise<readonly string[]> {
+  const rivals = await host.findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT });
+  return rivals.map(
+    (rival) =>
+      `VXLAN device "${rival}": it has the number ${String(VXLAN_VNI)} and the port ${String(VXLAN_PORT)} of netplug's; if nothing needs it any more, delete it: ip link delete dev ${rival}`,
   );
 }
 
