@@ -10,6 +10,7 @@ import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
+import type { NodeName } from '../../../model/names.ts';
 import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
 import type { Address, Family } from '../../../net/address.ts';
 import { type Cidr, formatCidr } from '../../../net/cidr.ts';
@@ -85,6 +86,7 @@ export class NodeNetwork {
   readonly #partProblems: Partial<Record<NetworkPart, readonly string[]>> = {};
   #watchProblem: string | undefined = 'the datastore is being read';
   readonly #reconcilers: Readonly<Record<NetworkPart, Reconciler>>;
+  readonly #registered: Registration;
   readonly #registration: Reconciler;
   /** Rejects when the node must not join the network, because another node has its address. */
   readonly #fatal = Promise.withResolvers<never>();
@@ -154,7 +156,7 @@ export class NodeNetwork {
       passwords: reconciler('passwords', async (signal) => this.#readPasswords(signal), { resyncMs: SLOW_RESYNC_MS }),
       bgp: reconciler('bgp', async (signal) => this.#reconcileBgp(signal), { resyncMs: SLOW_RESYNC_MS }),
     };
-    const registration = new Registration(ports, settings.node);
+    this.#registered = new Registration(ports, settings.node);
     this.#registration = new Reconciler({
       name: 'registration',
       clock: ports.clock,
@@ -162,7 +164,7 @@ export class NodeNetwork {
       log: ports.log,
       reconcile: async (signal) => {
         const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
-        await registration.report({ failing: this.#failingParts(), mtu }, signal);
+        await this.#registered.report({ failing: this.#failingParts(), mtu }, signal);
       },
       ...timing,
     });
@@ -271,6 +273,10 @@ export class NodeNetwork {
     const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
     const touched = this.#state.apply(change, this.#ports.clock.monotonic());
     if (this.#tunnelFilter.markChanged(touched)) this.#trigger('tunnelFilter');
+    if (isNode(change, this.#settings.node)) {
+      this.#registered.renew();
+      this.#registration.trigger();
+    }
     this.#trigger(...this.#partsFor(change, before));
     this.#routes.replan(touched);
   }
@@ -288,8 +294,8 @@ export class NodeNetwork {
         }
         return this.#isOwn(before) || this.#isOwn(change.block) ? ['bgp'] : [];
       case 'resource': {
-        const { kind, name } = change.which;
-        const isSelf = kind === 'Node' && name === this.#settings.node;
+        const { kind } = change.which;
+        const isSelf = isNode(change, this.#settings.node);
         if (isSelf || kind === 'IPPool') this.#tunnels.requireAddresses();
         if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
         return isSelf ? ['addresses', 'tunnels', 'facts', 'bgp'] : ['bgp'];
@@ -428,4 +434,8 @@ export class NodeNetwork {
       NEEDS[name].every((needed) => this.#reconcilers[needed].hasSucceeded);
     for (const name of names.filter(isUnblocked)) this.#reconcilers[name].trigger();
   }
+}
+
+function isNode(change: ClusterChange, node: NodeName): boolean {
+  return change.kind === 'resource' && change.which.kind === 'Node' && change.which.name === node;
 }

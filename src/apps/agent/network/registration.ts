@@ -5,6 +5,8 @@ import type { NodeName } from '../../../model/names.ts';
 
 /** Time for which the network must fail before the condition of the Node changes. */
 const FAILURE_GRACE_MS = 30_000;
+/** Interval at which an unchanged report is made again: another program may have written the condition. */
+const RENEW_MS = 60_000;
 
 export interface RegistrationPorts {
   readonly store: Pick<NodeStatusStore, 'reportNetwork'>;
@@ -19,6 +21,8 @@ export class Registration {
   readonly #node: NodeName;
   /** The input of the last report. */
   #reported: string | undefined;
+  /** Milliseconds of the monotonic clock. */
+  #reportedMs = Number.NEGATIVE_INFINITY;
   #isRegistered = false;
   #failingSinceMs: number | undefined;
 
@@ -27,22 +31,26 @@ export class Registration {
     this.#node = node;
   }
 
-  /** Reports the state of the network. Does nothing unless it has changed. `mtu` in bytes. @throws store/*, the file system's error */
+  /** Makes the next report reach the datastore: the Node has changed, or is another one. */
+  renew(): void {
+    this.#reportedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /**
+   * Reports the state of the network. Unless that has changed, does nothing within a minute. `mtu` in bytes. @throws store/*, the
+   * file system's error
+   */
   async report(
     { failing, mtu }: { readonly failing: readonly string[]; readonly mtu: number | undefined },
     signal: AbortSignal,
   ): Promise<void> {
     const { store, register, clock } = this.#ports;
     const current = JSON.stringify([mtu, failing]);
+    const isSaid = current === this.#reported && clock.monotonic() - this.#reportedMs < RENEW_MS;
     if (failing.length > 0) {
       this.#failingSinceMs ??= clock.monotonic();
       // A node that was never registered has not been reported ready.
-      if (
-        !this.#isRegistered ||
-        current === this.#reported ||
-        clock.monotonic() - this.#failingSinceMs < FAILURE_GRACE_MS
-      )
-        return;
+      if (!this.#isRegistered || isSaid || clock.monotonic() - this.#failingSinceMs < FAILURE_GRACE_MS) return;
       await store.reportNetwork(this.#node, networkFailure(failing.join('; ')), signal).catch((cause: unknown) => {
         // The datastore may be the cause of the failure. Once it is back, the network has the whole time to recover.
         this.#failingSinceMs = undefined;
@@ -50,13 +58,14 @@ export class Registration {
       });
     } else {
       this.#failingSinceMs = undefined;
-      if (current === this.#reported) return;
-      await register({ mtu });
+      if (isSaid) return;
+      if (current !== this.#reported) await register({ mtu });
       const message = 'netplug-agent routes between this node and the other nodes';
       await store.reportNetwork(this.#node, { isUp: true, reason: NETWORK_REASONS.up, message }, signal);
       this.#isRegistered = true;
     }
     this.#reported = current;
+    this.#reportedMs = clock.monotonic();
   }
 }
 
