@@ -47,6 +47,7 @@ export const ERRORS = {
   'kernel/address-in-use': transient(119, 73, 'The host routes the address of the pod to the link of another running pod.'),
   'kernel/module-missing': permanent(113, 69, 'The kernel lacks the module for a kind of tunnel that an IP pool needs.'),
   'kernel/tunnel-taken': permanent(115, 71, 'A VXLAN device of another program has the number and the port of a tunnel of netplug.'),
+  'bgp/port-taken': transient(116, 69, 'Another program listens on the port on which BIRD is to listen.'),
   'cni/record-failed': transient(114, 74, 'A file in the state folder that records an attachment for the agent could not be written, read or removed.'),
   'kernel/failed': transient(112, 71, 'The kernel refused a change of links, addresses or routes.'),
   'check/mismatch': permanent(120, 1, 'CHECK found a difference between the kernel, the datastore and the result of ADD.'),

@@ -89,6 +89,11 @@ export class Bird {
     return reply === undefined ? undefined : readSessions(reply);
   }
 
+  /** Starts the sessions again, as BIRD does not by itself while it cannot listen. */
+  async restartSessions(names: readonly string[], signal: AbortSignal): Promise<void> {
+    for (const name of names) await this.#ask(`restart ${name}`, signal);
+  }
+
   /** Resolves when the BIRD process has exited. */
   async ended(signal: AbortSignal): Promise<void> {
     await birdEnds(this.#socket, signal);

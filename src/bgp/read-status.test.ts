@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { parseAddress } from '../net/address.ts';
 import type { BirdReply } from './control-socket.ts';
-import { readSessions } from './read-status.ts';
+import { isDeaf, readSessions } from './read-status.ts';
 
 const ANSWER = `2002 Name       Proto      Table      State  Since         Info
 1002 device1    Device     ---        up     2026-11-21T13:04:01.070+0000
@@ -70,4 +70,16 @@ it('sessions are read with kind, state, time, last error and routes, and foreign
       keepsRoutesS: 0,
     },
   ]);
+});
+
+it('a session that cannot listen is down, and says why', () => {
+  const lines = [
+    '1002 peer_a     BGP        ---        down   2026-12-01T01:51:58.334+0000  Error: No listening socket',
+    '1006 Description:    global',
+    '1006   BGP state:          Down',
+    '1006     Neighbor address: 192.0.2.9',
+  ];
+  const [session] = readSessions(lines.map((line) => ({ code: Number(line.slice(0, 4)), text: line.slice(5) })));
+  expect(session).toMatchObject({ state: 'Down', info: 'Error: No listening socket' });
+  expect(session !== undefined && isDeaf(session)).toBe(true);
 });

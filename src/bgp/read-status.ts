@@ -24,6 +24,8 @@ export interface SessionStatus {
 }
 
 const ROW = /^(?<name>\S+)\s+BGP\s+\S+\s+\S+\s+(?<since>\S+)\s*(?<state>\S*)\s*(?<info>.*)$/;
+/** What BIRD says of a session while another program has its port. It does not try again by itself. */
+const NO_SOCKET = 'No listening socket';
 const ROW_CODE = 1002;
 const DETAIL_CODE = 1006;
 
@@ -55,13 +57,27 @@ function readSession(row: Readonly<Record<string, string>>, details: readonly st
     ...described,
     peerAddress,
     peerAs: Number(detailOf(details, 'Neighbor AS')),
-    state: row['state'] ?? '',
+    ...stateIn(row, details),
     sinceMs: Date.parse(row['since'] ?? ''),
-    info: (row['info'] ?? '').trim(),
     routesImported: Number(routes?.[1] ?? 0),
     routesExported: Number(routes?.[2] ?? 0),
     keepsRoutesS: restartTimeOf(details),
   };
+}
+
+/** Reports whether the session cannot begin, because BIRD cannot listen. */
+export function isDeaf({ info }: Pick<SessionStatus, 'info'>): boolean {
+  return info.includes(NO_SOCKET);
+}
+
+/** A row of a session that is down has no state, and begins with what is wrong. */
+function stateIn(
+  { state = '', info = '' }: Readonly<Record<string, string>>,
+  details: readonly string[],
+): Pick<SessionStatus, 'state' | 'info'> {
+  return state.endsWith(':')
+    ? { state: detailOf(details, 'BGP state') ?? 'Down', info: `${state} ${info.trim()}` }
+    : { state, info: info.trim() };
 }
 
 /** Returns the restart time that BIRD has announced, 0 unless the peer supports graceful restart. */

@@ -41,6 +41,7 @@ import { dieWithParent } from '../dataplane/linux/lifetime.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
+import { findListener } from '../dataplane/linux/find-listener.ts';
 import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
@@ -143,6 +144,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
         followed,
         servers: { found: () => servers.found, current: () => servers.current.map(({ address }) => address) },
         bird: birdIn(env),
+        findListener,
         birdLog: join(birdFolder(env), 'bird.log'),
         readSecret: readSecretIn(env, datastore, transport),
         ...linked,

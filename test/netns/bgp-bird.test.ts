@@ -1,5 +1,5 @@
 // BIRD as a program: what it reads, how it is found again, what it refuses.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { Bird } from '../../src/bgp/bird.ts';
+import { isDeaf } from '../../src/bgp/read-status.ts';
 import { renderBird } from '../../src/bgp/render-bird.ts';
 import { birdInputs } from '../support/bird-inputs.ts';
 import { newNetns, type TestNetns } from '../support/netns.ts';
@@ -89,6 +90,28 @@ describe('BIRD', () => {
       message: expect.stringMatching(/^Cannot route by BGP: starting BIRD failed: .*bird\.conf:1:/),
     });
     expect(await bird.apply(NOTHING, signal)).toBe('started');
+    await bird.stop(signal);
+  });
+
+  it('does not listen while another program has its port, and begins its sessions when it is told to try again', async () => {
+    const config = `router id 192.0.2.1;
+protocol device {}
+protocol bgp peer_a { description "global"; local 127.0.0.1 as 64512; neighbor 127.0.0.9 as 64513; ipv4 { import none; export none; }; }
+`;
+    await netns.exec('ip', 'link', 'set', 'lo', 'up');
+    const other = spawn('nsenter', [`--net=${netns.path}`, 'nc', '-l', '-k', '179'], { stdio: 'ignore' });
+    const isTaken = async (): Promise<boolean> => (await netns.exec('ss', '-ltn')).includes(':179');
+    try {
+      await until(isTaken, 'the other program listens');
+      await bird.apply(config, signal);
+      await until(async () => (await bird.status(signal))?.some(isDeaf) === true, 'BIRD cannot listen');
+      expect(await bird.status(signal)).toMatchObject([{ state: 'Down', info: 'Error: No listening socket' }]);
+    } finally {
+      other.kill();
+    }
+    await until(async () => !(await isTaken()), 'the port is free');
+    await bird.restartSessions(['peer_a'], signal);
+    await until(async () => (await bird.status(signal))?.some(isDeaf) === false, 'BIRD listens');
     await bird.stop(signal);
   });
 

@@ -58,6 +58,8 @@ export class MemoryBird {
   /** How often links were counted since it has started. */
   counts = 0;
   sessions: readonly SessionStatus[] = [];
+  /** Another program on the port of BGP. */
+  portHolder: string | undefined;
   /** Why it does not take a configuration. */
   refusal: Error | undefined;
   #life: PromiseWithResolvers<void> | undefined;
@@ -84,6 +86,16 @@ export class MemoryBird {
 
   async status(): Promise<readonly SessionStatus[] | undefined> {
     return Promise.resolve(this.isRunning ? this.sessions : undefined);
+  }
+
+  /** Sessions that could not listen begin once the port is free. */
+  async restartSessions(): Promise<void> {
+    if (this.portHolder === undefined) this.sessions = [];
+    return Promise.resolve();
+  }
+
+  async findProcess(): Promise<number | undefined> {
+    return Promise.resolve(undefined);
   }
 
   async linksSinceStart(newest: number): Promise<number> {
@@ -149,6 +161,7 @@ export function startNode(
       log: silentLog,
       bird,
       birdLog: '/dev/null',
+      findListener: async () => Promise.resolve(bird.portHolder),
       readSecret,
       attachments,
       listAttached: () => attached,

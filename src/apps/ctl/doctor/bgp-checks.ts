@@ -1,5 +1,6 @@
 import { errnoOf } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
+import { isDeaf } from '../../../bgp/read-status.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import { modeOf } from '../../../routing/pool-modes.ts';
 import type { Sources } from './sources.ts';
@@ -15,6 +16,8 @@ export interface BgpFacts {
 }
 
 const OLDEST_BIRD = 2;
+const DEAF =
+  'Another program listens on the port of BIRD: stop it, or give BIRD another port with listenPort of a BGPConfiguration';
 
 export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
   {
@@ -49,10 +52,10 @@ export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
     judge: ({ sessions }) =>
       sessions
         .filter(({ state }) => state !== 'Established')
-        .map(
-          ({ peer, kind, state, info }) =>
-            `session with ${peer} (${kind}) is in state ${state}${info === '' ? '' : `: ${info}`}`,
-        ),
+        .map(({ peer, kind, state, info }) => ({
+          found: `session with ${peer} (${kind}) is in state ${state}${info === '' ? '' : `: ${info}`}`,
+          ...(isDeaf({ info }) ? { remedy: DEAF, command: 'ss -ltnp' } : {}),
+        })),
   },
 ];
 

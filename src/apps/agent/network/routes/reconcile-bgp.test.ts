@@ -3,6 +3,7 @@ import { bgpPeerOf } from '../../../../../test/support/bgp.ts';
 import { poolOf } from '../../../../../test/support/fixtures.ts';
 import { hostAt, podOn, startNode, stopNodes, worldWith } from '../../../../../test/support/networked-node.ts';
 import { until } from '../../../../../test/support/until.ts';
+import { parseAddress } from '../../../../net/address.ts';
 import { type Clock, systemClock } from '../../../../base/clock.ts';
 
 const never = new AbortController().signal;
@@ -80,4 +81,36 @@ it('announces no block of its own over the network of an interface, also one tha
   host.removeInterface('eth1');
   await until(isAnnounced, 'the block is announced again');
   expect(bird.isRunning).toBe(true);
+});
+
+it('names the program on the port of BGP and what to do, and lets BIRD try again until it can listen', async () => {
+  const { store } = await worldWith(poolOf('routed', '10.65.0.0/16'));
+  const node = startNode('a', { store, host: hostAt('192.0.2.1/24'), clock: hurried });
+  await until(() => node.bird.isRunning, 'BIRD runs');
+  node.bird.portHolder = 'gobgpd (pid 77)';
+  node.bird.sessions = [
+    {
+      name: 'peer_a',
+      kind: 'global',
+      peerNode: undefined,
+      peerAddress: parseAddress('192.0.2.9'),
+      peerAs: 64_513,
+      state: 'Down',
+      sinceMs: 0,
+      info: 'Error: No listening socket',
+      routesImported: 0,
+      routesExported: 0,
+      keepsRoutesS: 0,
+    },
+  ];
+  const named = {
+    code: 'bgp/port-taken',
+    text: 'bgp: BIRD cannot listen on TCP port 179: gobgpd (pid 77) does',
+    remedy: expect.stringContaining('listenPort'),
+  };
+  await until(() => node.network.problems().some(({ code }) => code === named.code), 'the agent notices');
+  expect(node.network.problems()).toContainEqual(expect.objectContaining(named));
+  node.bird.portHolder = undefined;
+  await until(() => node.network.problems().length === 0, 'BIRD listens again');
+  expect(node.bird.sessions).toEqual([]);
 });

@@ -1,10 +1,12 @@
 import { untilBeat } from '../../../../base/clock.ts';
+import { NetplugError } from '../../../../base/errors.ts';
 import { problemLine } from '../../../../base/problem.ts';
 import { bgpSettingsOf } from '../../../../bgp/bgp-settings.ts';
 import type { Bird } from '../../../../bgp/bird.ts';
 import { bgpPoolCidrs, planAnnouncements } from '../../../../bgp/plan-announcements.ts';
 import { Passwords, type ReadSecret } from '../../../../bgp/passwords.ts';
 import { planSessions, type SessionsPlan } from '../../../../bgp/plan-sessions.ts';
+import { isDeaf, type SessionStatus } from '../../../../bgp/read-status.ts';
 import { renderBird } from '../../../../bgp/render-bird.ts';
 import { routerIdOf } from '../../../../bgp/router-id.ts';
 import { HOST_LINK_PREFIX } from '../../../../dataplane/kernel.ts';
@@ -24,7 +26,9 @@ const NEEDED_CHECK_MS = 5000;
 const RESTART_MS = 1000;
 
 export interface BgpPorts extends RenewalPorts {
-  readonly bird: RenewalPorts['bird'] & Pick<Bird, 'apply' | 'ended'>;
+  readonly bird: RenewalPorts['bird'] & Pick<Bird, 'apply' | 'ended' | 'restartSessions' | 'findProcess'>;
+  /** Returns the program that listens on a TCP port of the host, apart from that process; undefined when none can be seen. */
+  readonly findListener: (port: number, except: number | undefined) => Promise<string | undefined>;
   /** Where BIRD writes its log. */
   readonly birdLog: string;
   readonly readSecret: ReadSecret;
@@ -91,6 +95,7 @@ export class BgpReconciler {
     });
     const applied = await bird.apply(rendered.text, signal);
     this.#isApplied = true;
+    await this.#listen(signal);
     if (applied !== 'unchanged') log.info('BIRD configured', { how: applied, sessions: ready.sessions.length });
     const parts = [planned.problems, ready.problems, announced.problems, rendered.problems];
     return parts.flat().map(problemLine);
@@ -120,6 +125,21 @@ export class BgpReconciler {
     await this.#renewal.run(signal);
   }
 
+  /** Lets BIRD try again where it could not listen. @throws bgp/port-taken while it cannot */
+  async #listen(signal: AbortSignal): Promise<void> {
+    const { bird, findListener } = this.#ports;
+    const deaf = async (): Promise<readonly SessionStatus[]> => (await bird.status(signal))?.filter(isDeaf) ?? [];
+    const before = await deaf();
+    if (before.length === 0) return;
+    await bird.restartSessions(
+      before.map(({ name }) => name),
+      signal,
+    );
+    if ((await deaf()).length === 0) return;
+    const port = bgpSettingsOf(this.#node, this.#state.bgpConfigurations).listenPort;
+    throw portTaken(port, await findListener(port, await bird.findProcess()));
+  }
+
   /** Reports whether BIRD must be configured: a pool needs it, or it still runs. */
   async #isInUse(signal: AbortSignal): Promise<boolean> {
     return this.#isNeeded() || (await this.#ports.bird.status(signal)) !== undefined;
@@ -133,6 +153,14 @@ export class BgpReconciler {
     const { nodes, bgpConfigurations: configurations, bgpPeers: peers } = this.#state;
     return planSessions({ nodeName: this.#node, nodes, configurations, peers });
   }
+}
+
+function portTaken(port: number, holder: string | undefined): NetplugError {
+  const program = holder ?? 'another program';
+  return new NetplugError('bgp/port-taken', `BIRD cannot listen on TCP port ${String(port)}: ${program} does`, {
+    hint: 'Stop that program on the node, or give BIRD another port: listenPort of a BGPConfiguration',
+    facts: { port, holder },
+  });
 }
 
 /** Returns the node's blocks, and its single addresses outside of them: borrowed, unmanaged or floating. */
