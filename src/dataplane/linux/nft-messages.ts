@@ -353,8 +353,9 @@ export function* listedAttributes(list: Buffer): Generator<Attributes> {
   }
 }
 
+/** Returns a message of nf_tables; of the family `inet` unless given. */
 // oxlint-disable-next-line max-params -- the parts of a message, of which one is nearly always the same
-function message(
+export function message(
   name: keyof typeof NFT_MSG,
   flags: number,
   attributes: readonly Uint8Array[],
