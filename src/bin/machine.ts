@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Machine } from '../apps/ctl/ports.ts';
 import { readVariable } from '../config/environment.ts';
+import { RESULTS_DIR } from '../install/host/runtime-records.ts';
 import { isExecutable } from '../base/executable.ts';
 import { stateDir } from './registration.ts';
 
@@ -17,6 +18,7 @@ export function machineOf(env: NodeJS.ProcessEnv): Machine {
     runDir: readVariable(env, 'NETPLUG_RUN_DIR'),
     agentLock: agentLockPath(env),
     socketPath: readVariable(env, 'NETPLUG_SOCKET'),
+    resultsDir: RESULTS_DIR,
     logDir: '/var/log/netplug',
     serviceAccountDir: '/var/run/secrets/kubernetes.io/serviceaccount',
   };

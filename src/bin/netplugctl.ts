@@ -14,6 +14,7 @@ import type { AgentQuestion } from '../install/host/host-ports.ts';
 import type { CtlPorts } from '../apps/ctl/ports.ts';
 import type { Screen } from '../apps/ctl/screen.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
+import { linuxChainedState } from '../dataplane/linux/linux-chained-state.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxPacketTables } from '../dataplane/linux/linux-packet-tables.ts';
 import { linuxPacketProbe } from '../dataplane/linux/linux-packet-probe.ts';
@@ -77,6 +78,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork({ recordFolder: stateDir(env) }),
+    openChained: () => linuxChainedState(),
     openFilter: () => NftPolicyFilter.open(),
     openPacketProbe: () => linuxPacketProbe(),
     openPacketTables: () => linuxPacketTables(),

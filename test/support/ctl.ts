@@ -39,6 +39,7 @@ export function machineIn(folder: string): CtlPorts['machine'] {
     agentLock: join(folder, 'state/agent.lock'),
     socketPath: join(folder, 'run/cni.sock'),
     logDir: join(folder, 'log'),
+    resultsDir: join(folder, 'results'),
     serviceAccountDir: join(folder, 'account'),
   };
 }
@@ -95,6 +96,7 @@ export async function callCtl(
     listEnforcedPolicies: missing,
     openKernel: missing,
     openHostNetwork: missing,
+    openChained: missing,
     openFilter: missing,
     openPacketProbe: missing,
     openPacketTables: missing,

@@ -69,6 +69,8 @@ export interface Machine {
   /** Socket of the agent. */
   readonly socketPath: string;
   readonly logDir: string;
+  /** Folder of the CNI library of the runtimes, which keeps there how it called the plugins of each interface. */
+  readonly resultsDir: string;
   /** Folder of the service account in a pod. */
   readonly serviceAccountDir: string;
 }

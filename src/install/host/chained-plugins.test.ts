@@ -1,36 +1,13 @@
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { endChain, findChained } from './chained-plugins.ts';
+import { recordText } from '../../../test/support/runtime-record.ts';
+import { callPlugin, endChain, othersOf } from './chained-plugins.ts';
+import { listRuntimeRecords } from './runtime-records.ts';
 
 const never = new AbortController().signal;
-const CONFLIST = {
-  cniVersion: '1.0.0',
-  name: 'k8s-pod-network',
-  plugins: [
-    { type: 'netplug', ipam: { type: 'netplug-ipam' } },
-    { type: 'portmap', snat: true, capabilities: { portMappings: true } },
-    { type: 'bandwidth', capabilities: { bandwidth: true, other: false } },
-    { type: '../../tmp/evil' },
-  ],
-};
-const cached = (change: object = {}, conflist: object = CONFLIST): string =>
-  JSON.stringify({
-    kind: 'cniCacheV1',
-    containerId: 'c1',
-    ifName: 'eth0',
-    networkName: 'k8s-pod-network',
-    netns: '/run/netns/cni-1',
-    config: Buffer.from(JSON.stringify(conflist)).toString('base64'),
-    cniArgs: [
-      ['K8S_POD_NAMESPACE', 'shop'],
-      ['K8S_POD_NAME', 'web'],
-    ],
-    capabilityArgs: { portMappings: [{ hostPort: 8081 }], bandwidth: { ingressRate: 1 }, other: 1, constructor: 2 },
-    result: { ips: [{ address: '10.0.0.1/32' }] },
-    ...change,
-  });
+const NAME = 'k8s-pod-network-c1-eth0';
 
 let folder: string;
 beforeEach(async () => {
@@ -38,64 +15,55 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 const put = async (name: string, text: string): Promise<void> => writeFile(join(folder, name), text);
+const plugin = async (name: string, script: string): Promise<void> => {
+  await put(name, `#!/bin/sh\n${script}\n`);
+  await chmod(join(folder, name), 0o755);
+};
 
-describe('the chains of plugins on a host', () => {
-  it('are those of netplug in the records of the runtime, without the records of other networks and broken ones', async () => {
-    await put('one', cached());
-    await put('other', cached({}, { ...CONFLIST, plugins: [{ type: 'bridge' }, { type: 'portmap' }] }));
-    await put('damaged', '{"kind":');
-    await put('older', cached({ kind: 'cniCacheV0' }));
-    const [one, ...others] = await findChained(folder);
-    expect(others).toEqual([]);
-    expect(one?.subject).toBe('c1 eth0');
-    expect(one?.calls.map(({ type }) => type)).toEqual(['bandwidth', 'portmap']);
-    expect(one?.calls[1]?.env).toEqual({
-      CNI_COMMAND: 'DEL',
-      CNI_CONTAINERID: 'c1',
-      CNI_IFNAME: 'eth0',
-      CNI_NETNS: '/run/netns/cni-1',
-      CNI_ARGS: 'K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web',
-    });
-    expect(JSON.parse(one?.calls[1]?.stdin ?? '')).toEqual({
+describe('the chain of an interface', () => {
+  it('calls a plugin as the runtime does, and tells why it fails', async () => {
+    await put(NAME, recordText());
+    const [record] = await listRuntimeRecords(folder);
+    const [portmap, ...others] = othersOf(record!);
+    expect(others.map(({ type }) => type)).toEqual(['bandwidth']);
+    const call = { command: 'ADD', record: record!, plugin: portmap!, binDir: folder } as const;
+    await plugin('portmap', `env | grep ^CNI_ | sort > ${folder}/env; cat > ${folder}/input`);
+    expect(await callPlugin(call, never)).toBeUndefined();
+    expect((await readFile(join(folder, 'env'), 'utf8')).trim().split('\n')).toEqual([
+      'CNI_ARGS=K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web',
+      'CNI_COMMAND=ADD',
+      'CNI_CONTAINERID=c1',
+      'CNI_IFNAME=eth0',
+      'CNI_NETNS=/run/netns/cni-1',
+      `CNI_PATH=${folder}`,
+    ]);
+    expect(JSON.parse(await readFile(join(folder, 'input'), 'utf8'))).toEqual({
       type: 'portmap',
       snat: true,
       capabilities: { portMappings: true },
       name: 'k8s-pod-network',
       cniVersion: '1.0.0',
-      runtimeConfig: { portMappings: [{ hostPort: 8081 }] },
-      prevResult: { ips: [{ address: '10.0.0.1/32' }] },
+      runtimeConfig: { portMappings: [{ HostPort: 8081, ContainerPort: 80, Protocol: 'tcp', HostIP: '' }] },
+      prevResult: { ips: [{ address: '10.0.0.1/32' }, { address: 'fd00::1/128' }] },
     });
-    expect(JSON.parse(one?.calls[0]?.stdin ?? '').runtimeConfig).toEqual({ bandwidth: { ingressRate: 1 } });
-    expect(await findChained(join(folder, 'missing'))).toEqual([]);
+    await plugin('portmap', `echo warning >&2; printf '{\\n"code":7,\\n"msg":"no chain"}'; exit 1`);
+    expect(await callPlugin(call, never)).toBe('portmap: no chain');
+    await plugin('portmap', `echo "iptables: not found" >&2; exit 1`);
+    expect(await callPlugin(call, never)).toBe('portmap: iptables: not found');
   });
 
-  it('without other plugins have no calls, and end with the record', async () => {
-    await put('alone', cached({}, { ...CONFLIST, plugins: [{ type: 'netplug' }] }));
-    const [alone] = await findChained(folder);
-    expect(alone?.calls).toEqual([]);
-    expect(await endChain(alone!, folder, never)).toEqual([]);
-    expect(await readdir(folder)).toEqual([]);
-  });
-
-  it('end with the DEL of each plugin, also after one that fails, whose reason is told', async () => {
-    await put('one', cached());
-    const plugin = async (name: string, script: string): Promise<void> => {
-      await put(name, `#!/bin/sh\n${script}\n`);
-      await chmod(join(folder, name), 0o755);
-    };
-    await plugin('bandwidth', `echo '{"code":7,"msg":"no such device"}'; exit 1`);
-    await plugin('portmap', `cat > ${folder}/said; echo "$CNI_COMMAND $CNI_CONTAINERID" >> ${folder}/said`);
-    const [one] = await findChained(folder);
-    expect(await endChain(one!, folder, never)).toEqual(['bandwidth: no such device']);
-    expect(await readdir(folder)).toContain('one');
-    expect(await readFile(join(folder, 'said'), 'utf8')).toMatch(/"portMappings".*DEL c1\n$/);
+  it('ends with the DEL of each plugin, last one first, also after one that fails or is missing', async () => {
+    await put(NAME, recordText());
+    const [record] = await listRuntimeRecords(folder);
+    const noting = `echo "$CNI_COMMAND $(basename $0)" >> ${folder}/calls`;
+    await plugin('bandwidth', `${noting}; echo '{"code":7,"msg":"no such device"}'; exit 1`);
+    await plugin('portmap', noting);
+    expect(await endChain(record!, folder, never)).toEqual(['bandwidth: no such device']);
+    expect(await readFile(join(folder, 'calls'), 'utf8')).toBe('DEL bandwidth\nDEL portmap\n');
     await rm(join(folder, 'portmap'));
-    expect(await endChain(one!, folder, never)).toEqual([
+    expect(await endChain(record!, folder, never)).toEqual([
       'bandwidth: no such device',
       expect.stringMatching(/^portmap: .*(ENOENT|No such file)/),
     ]);
-    for (const name of ['bandwidth', 'portmap']) await plugin(name, 'exit 0');
-    expect(await endChain(one!, folder, never)).toEqual([]);
-    expect((await readdir(folder)).sort()).toEqual(['bandwidth', 'portmap', 'said']);
   });
 });

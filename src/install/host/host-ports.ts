@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Bird } from '../../bgp/bird.ts';
+import type { ChainedState } from '../../dataplane/chained-state.ts';
 import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { HostSides, Kernel } from '../../dataplane/kernel.ts';
 import type { TableFilter } from '../../dataplane/policy-filter.ts';
@@ -9,6 +10,7 @@ export interface HostPorts {
   readonly clock: Clock;
   readonly openKernel: () => Kernel & HostSides;
   readonly openHostNetwork: () => HostNetwork;
+  readonly openChained: () => ChainedState;
   readonly openFilter: () => Pick<TableFilter, 'has' | 'remove'> & Disposable;
   /** The BIRD that the agent of this host has started. */
   readonly bird: Pick<Bird, 'status' | 'stop' | 'findProcess'>;

@@ -2,7 +2,7 @@ import { reportError } from '../../base/report-error.ts';
 import type { Mode } from '../../base/mode.ts';
 
 /** Kinds of objects that netplug creates on a host. */
-export type PartKind = 'interface' | 'bird' | 'route' | 'tunnel' | 'table' | 'setting';
+export type PartKind = 'interface' | 'host port' | 'bird' | 'route' | 'tunnel' | 'table' | 'setting';
 
 /** An object that could not be removed, and the reason. */
 export interface Left {

@@ -1,5 +1,5 @@
 import { NetplugError, reasonOf } from '../../base/errors.ts';
-import type { HostLink, Kernel } from '../../dataplane/kernel.ts';
+import type { HostLink, Kernel, LinkOwner } from '../../dataplane/kernel.ts';
 import type { HostPorts } from './host-ports.ts';
 import { counted } from '../../base/counted.ts';
 import { slicesOf } from '../../base/slices.ts';
@@ -28,13 +28,16 @@ export function podLinksPart({ openKernel }: Pick<HostPorts, 'openKernel'>): Par
   };
 }
 
-/** Returns the error that refuses a purge while interfaces of pods exist. */
-export function findPods({ openKernel }: Pick<HostPorts, 'openKernel'>): NetplugError | undefined {
+/** Returns the error that refuses a purge while interfaces of pods exist. `podOf` returns a pod as `namespace/name`, if it knows it. */
+export function findPods(
+  { openKernel }: Pick<HostPorts, 'openKernel'>,
+  podOf: (owner: LinkOwner) => string | undefined,
+): NetplugError | undefined {
   const pods = openKernel()
     .listHostLinks()
-    .filter(({ owner }) => owner !== undefined);
+    .flatMap(({ name, owner }) => (owner === undefined ? [] : [podOf(owner) ?? name]));
   if (pods.length === 0) return undefined;
-  const names = pods.slice(0, NAMED).map(({ name }) => `"${name}"`);
+  const names = pods.slice(0, NAMED).map((name) => `"${name}"`);
   const all = pods.length > NAMED ? `${names.join(', ')}, …` : names.join(', ');
   return new NetplugError(
     'resource/in-use',

@@ -31,6 +31,7 @@ async function run(verb: 'install' | 'uninstall', ...flags: string[]): Promise<R
         agentLock: at('state/netplug/agent.lock'),
         socketPath: at('run/netplug/cni.sock'),
         logDir: at('log/netplug'),
+        resultsDir: at('results'),
         serviceAccountDir: at('serviceaccount'),
       },
     },

@@ -3,6 +3,7 @@ import type { Output } from '../common-options.ts';
 import type { PartKind } from '../../../install/host/part.ts';
 import type { RecordedFile } from '../../../install/record.ts';
 import type { Io } from '../ports.ts';
+import { visibleText } from '../../../base/visible-text.ts';
 import { jsonText } from '../render-document.ts';
 
 /** The word for a removal, by mode. */
@@ -27,10 +28,10 @@ export function openReport(io: Io, output: Output): Report {
   return {
     step: (step) => {
       steps.push(step);
-      if (output === 'table') io.stdout(`${step.kind} "${step.subject}" ${step.done}\n`);
+      if (output === 'table') io.stdout(`${step.kind} "${visibleText(step.subject)}" ${step.done}\n`);
     },
     warn: (text) => {
-      io.stderr(`warning: ${text}\n`);
+      io.stderr(`warning: ${visibleText(text)}\n`);
     },
     [Symbol.dispose]: () => {
       if (output === 'json') io.stdout(jsonText({ steps }));

@@ -1,13 +1,17 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { networkOf } from '../../../../test/contract/suites/dataplane/kernel.ts';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import { virtualClock } from '../../../base/clock.ts';
+import { MemoryChainedState } from '../../../../test/support/memory/memory-chained-state.ts';
+import { recordText } from '../../../../test/support/runtime-record.ts';
 import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
 import { MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
 import { MemoryKernel } from '../../../../test/support/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { shaperOf } from '../../../dataplane/chained-state.ts';
 import { AgentFiles } from '../../../install/agent-files.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 
@@ -18,10 +22,12 @@ const never = new AbortController().signal;
 let folder: string;
 let kernel: MemoryKernel;
 let host: MemoryHostNetwork;
+let chained: MemoryChainedState;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'netplug-install-'));
   kernel = new MemoryKernel();
   host = new MemoryHostNetwork();
+  chained = new MemoryChainedState();
   await put('from/netplug-standalone', 'all of it');
   for (const name of ['netplug', 'netplug-ipam']) await put(`from/${name}`, 'program');
 });
@@ -38,12 +44,14 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
       agentLock: join(folder, 'state/netplug/agent.lock'),
       socketPath: join(folder, 'run/netplug/cni.sock'),
       logDir: join(folder, 'log/netplug'),
+      resultsDir: join(folder, 'results'),
       serviceAccountDir: join(folder, 'serviceaccount'),
     },
     host: { uid: 0, procDir: join(folder, 'proc') },
     openKernel: () => kernel,
     openHostNetwork: () => host,
     openFilter: () => new MemoryPolicyFilter(),
+    openChained: () => chained,
     openStore: () => openMemoryStore(new MemoryDatabase()),
     env: { KV_ENDPOINTS: 'http://127.0.0.1:2379', ...env },
   });
@@ -367,6 +375,33 @@ describe('uninstall --purge', () => {
     expect(kernel.listHostLinks()).toEqual([]);
     expect([await names('state'), await names('run'), await names('log')]).toEqual([[], [], ['other']]);
     expect(await run('node uninstall', ['--purge'])).toMatchObject({ status: 0, err: '' });
+  });
+
+  it('names running pods, and removes what their chained plugins left after a DEL that failed', async () => {
+    const owner = { network: 'k8s-pod-network', containerId: 'c1', ifName: 'eth0' };
+    kernel.addNetns('/pod');
+    await kernel.apply({ ...networkOf('/pod'), owner }, never);
+    chained.mapPorts(owner, [4, 6]);
+    chained.mapPorts({ ...owner, network: 'other' }, [4]);
+    chained.addShaper(shaperOf(owner));
+    await put('results/k8s-pod-network-c1-eth0', recordText());
+    for (const plugin of ['portmap', 'bandwidth']) {
+      await put(
+        `bin/${plugin}`,
+        `#!/bin/sh\n[ "$(basename $0)" = bandwidth ] || { echo "no iptables" >&2; exit 1; }\n`,
+      );
+      await chmod(at(`bin/${plugin}`), 0o755);
+    }
+    const refused = await run('node uninstall', ['--purge']);
+    expect(refused.err).toContain('1 interface of pods still exist ("shop/web")');
+    const purged = await run('node uninstall', ['--purge', '--force']);
+    expect(purged).toMatchObject({
+      status: 0,
+      err: 'warning: DEL of chained plugins failed for "c1 eth0 of pod shop/web": portmap: no iptables\n',
+    });
+    expect(purged.out).toContain(`host port "container c1" removed\ninterface "${shaperOf(owner)}" removed\n`);
+    expect(await chained.listPortRules()).toHaveLength(1);
+    expect(await names('results')).toEqual(['k8s-pod-network-c1-eth0']);
   });
 
   it('removes the folders for settings that Kubernetes makes on the host when they are empty, and no password', async () => {

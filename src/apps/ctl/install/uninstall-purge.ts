@@ -2,13 +2,16 @@ import { lstat, readdir, rm, rmdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
 import { ignoreMissing } from '../../../base/missing-file.ts';
+import { forEachLimit } from '../../../base/for-each-limit.ts';
 import type { Mode } from '../../../base/mode.ts';
 import { stopAgent } from '../../../install/host/stop-agent.ts';
 import { stopStandaloneServer } from '../../../install/host/stop-standalone-server.ts';
-import { endChain, findChained } from '../../../install/host/chained-plugins.ts';
+import { chainedParts } from '../../../install/host/chained-parts.ts';
+import { endChain } from '../../../install/host/chained-plugins.ts';
 import { networkParts } from '../../../install/host/network-parts.ts';
 import { removeParts } from '../../../install/host/part.ts';
 import { podLinksPart } from '../../../install/host/pod-links.ts';
+import { listRuntimeRecords, podOf, type RuntimeRecord } from '../../../install/host/runtime-records.ts';
 import { settingsPart } from '../../../install/host/settings-part.ts';
 import { PASSWORD_FOLDER } from '../../../model/spec-types.ts';
 import type { Context } from '../ports.ts';
@@ -19,6 +22,9 @@ import { releaseNode, type RegisteredNode } from './release-node.ts';
 
 /** Folders that Kubernetes makes on the host for files of users, the inner one first. */
 const SETTINGS_FOLDERS = [PASSWORD_FOLDER, dirname(PASSWORD_FOLDER)];
+/** Time in which calls of chained plugins may begin. Each ends within 10 s. */
+const CHAINS_MS = 60_000;
+const CHAINS_AT_ONCE = 4;
 
 export interface PurgeOptions {
   readonly mode: Mode;
@@ -48,10 +54,17 @@ export async function purge(
   await using _noOther = await stopAgent(context, { mode, onStopped: onStopped('agent') });
   const stopServer = async (): Promise<void> => stopStandaloneServer(context, { mode, onStopped: onStopped('server') });
   await stopServer();
+  const attached = await listRuntimeRecords(ports.machine.resultsDir);
+  const linked = ports.openKernel().listHostLinks();
   // Before the links of the pods, whose plugins these are.
-  await endChains(context, { mode, binDir }, report);
+  await endChains(context, { mode, binDir, attached }, report);
   // Pods first, so that none of their packets leaves the node untranslated.
-  const parts = [podLinksPart(ports), ...networkParts(ports), settingsPart(ports.openHostNetwork())];
+  const parts = [
+    podLinksPart(ports),
+    ...chainedParts(ports, [...attached, ...linked.flatMap(({ owner }) => owner ?? [])]),
+    ...networkParts(ports),
+    settingsPart(ports.openHostNetwork()),
+  ];
   const isClean = await removeParts(context, parts, {
     mode,
     report: {
@@ -78,17 +91,30 @@ export async function purge(
   return await removeFolders(context, { mode, report });
 }
 
-/** Lets the other plugins of the conflist remove what they made. What one of them leaves keeps nothing else from being removed. */
+/**
+ * Lets the other plugins of the conflist remove what they made. What one of them leaves keeps nothing else from being removed.
+ * Removes the runtime's record of an interface after success, as the runtime would, which calls no DEL without the conflist.
+ */
 async function endChains(
-  { signal }: Context,
-  { mode, binDir }: Pick<PurgeOptions, 'mode' | 'binDir'>,
+  { ports: { clock }, signal }: Context,
+  { mode, binDir, attached }: Pick<PurgeOptions, 'mode' | 'binDir'> & { readonly attached: readonly RuntimeRecord[] },
   report: Report,
 ): Promise<void> {
-  for (const chained of await findChained()) {
-    const { subject } = chained;
-    const failures = mode === 'dry-run' ? [] : await endChain(chained, binDir, signal);
+  const untilMs = clock.monotonic() + CHAINS_MS;
+  await forEachLimit(attached, CHAINS_AT_ONCE, async (each) => {
+    const pod = podOf(each);
+    const subject = `${each.containerId} ${each.ifName}${pod === undefined ? '' : ` of pod ${pod}`}`;
+    const isLate = clock.monotonic() >= untilMs;
+    const failures = isLate ? ['not called, because other calls took too long'] : await end(each);
     if (failures.length === 0) report.step({ kind: 'chain', subject, done: REMOVED[mode] });
-    else report.warn(`what the chained plugins made for "${subject}" was not removed: ${failures.join('; ')}`);
+    else report.warn(`DEL of chained plugins failed for "${subject}": ${failures.join('; ')}`);
+  });
+
+  async function end(each: RuntimeRecord): Promise<readonly string[]> {
+    if (mode === 'dry-run') return [];
+    const failures = await endChain(each, binDir, signal);
+    if (failures.length === 0) await rm(each.path, { force: true });
+    return failures;
   }
 }
 

@@ -1,4 +1,5 @@
 import { basename, dirname, join } from 'node:path';
+import type { NetplugError } from '../../../base/errors.ts';
 import { removeFile, sweep } from '../../../install/files.ts';
 import { removeEmptyFolders } from '../../../install/folders.ts';
 import type { UninstallOptions } from './install-options.ts';
@@ -13,6 +14,8 @@ import {
   writeRecord,
   writeRecordAt,
 } from '../../../install/record.ts';
+import { listRuntimeRecords, podOf } from '../../../install/host/runtime-records.ts';
+import { handleOf } from '../../../model/names.ts';
 import { openReport, REMOVED, type Report } from './install-report.ts';
 import { findPods } from '../../../install/host/pod-links.ts';
 import type { Context, Status } from '../ports.ts';
@@ -43,7 +46,7 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   const { io, ports } = context;
   const { mode, extent } = options;
   using report = openReport(io, options.output);
-  const pods = extent === 'everything' && options.pods === 'refuse' ? findPods(ports) : undefined;
+  const pods = extent === 'everything' && options.pods === 'refuse' ? await findNamedPods(context) : undefined;
   if (pods !== undefined && mode === 'apply') throw pods;
   const refused = pods === undefined ? 0 : reportError(io, pods, 'would be refused');
   const { stateDir } = ports.machine;
@@ -71,6 +74,13 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   }
   if (refused !== 0) return refused;
   return removal.left.length === 0 && isPurged ? 0 : 1;
+}
+
+/** Finds pods as `findPods` does, with their names from the records of the runtime. */
+async function findNamedPods({ ports }: Context): Promise<NetplugError | undefined> {
+  const records = await listRuntimeRecords(ports.machine.resultsDir);
+  const pods = new Map(records.map((record) => [handleOf(record), podOf(record)]));
+  return findPods(ports, (owner) => pods.get(handleOf(owner)));
 }
 
 interface RemovalScene {
