@@ -96,9 +96,10 @@ The command finds out which method installed netplug. Running pods keep their ne
 configuration and interfaces stay on the nodes, and the credentials of the plugin in the cluster, so that
 the runtime can still remove pods. New pods on a node get no route to other nodes.
 
---purge cuts running pods off, and returns when no object, file, interface, route, rule, namespace or
-definition of netplug is left in the cluster and on its nodes. It runs "netplugctl node uninstall --purge
---force" in a pod on each node. Records in etcd stay. With --yes it wants --cluster: another cluster than
+--purge cuts running pods off, which the plan counts and begins to name, with their host ports and limits of
+bandwidth. It returns when no object, file, interface, route, rule, namespace or definition of netplug is
+left in the cluster and on its nodes. It runs "netplugctl node uninstall --purge --force" in a pod on each
+node. Records in etcd stay. With --yes it wants --cluster: another cluster than
 the one that is named is refused, and without the option it asks.
 
 Plan and question name the cluster by context, server, id (the uid of the namespace kube-system) and number

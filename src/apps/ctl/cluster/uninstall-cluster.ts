@@ -6,6 +6,7 @@ import type { ClusterSettings } from '../../../install/cluster/settings.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import { collectionHolding, referenceKey, referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
+import { PODS } from '../../../kube/paths.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
 import { isEmpty, renderPlan } from '../../../plans/plan.ts';
 import type { Context, Status } from '../ports.ts';
@@ -21,6 +22,8 @@ import { helmReleaseOf } from './read-preflight-facts.ts';
 import { findMeshRemains } from '../mesh/find-mesh-remains.ts';
 import { removableObjects, removalPlan, type RemovalFacts, settingsForRemoval } from './uninstall-plan.ts';
 
+/** Selects the pods that plugins have connected. */
+const RUNNING_ON_NETWORK = { fieldSelector: 'status.phase=Running,spec.hostNetwork=false', only: 'names' } as const;
 const NAME_IT = 'Add --yes and --cluster with the name of its context or its id, or see the plan with --dry-run';
 
 export interface ClusterRemovalOptions {
@@ -42,7 +45,7 @@ export async function uninstallCluster(
   const identity = await readClusterIdentity(api, signal);
   if (named !== undefined) refuseOtherCluster(named, identity);
   const settings = settingsForRemoval(registry);
-  const facts = await readRemovalFacts(api, settings, signal);
+  const facts = await readRemovalFacts(api, { settings, extent }, signal);
   const helm = facts.helm === undefined ? undefined : await openHelm(context, access);
   const plan = removalPlan(settings, facts, extent);
   for (const note of plan.notes) io.stderr(`${note}\n`);
@@ -64,7 +67,11 @@ export async function uninstallCluster(
   return 0;
 }
 
-async function readRemovalFacts(api: OrchApi, settings: ClusterSettings, signal: AbortSignal): Promise<RemovalFacts> {
+async function readRemovalFacts(
+  api: OrchApi,
+  { settings, extent }: { readonly settings: ClusterSettings; readonly extent: ClusterRemovalOptions['extent'] },
+  signal: AbortSignal,
+): Promise<RemovalFacts> {
   const existing = new Set<string>();
   const removable = [...Object.values(removableObjects(settings)).flat(), namespaceObject(settings.release)];
   for (const which of removable.map(referenceOf))
@@ -73,6 +80,7 @@ async function readRemovalFacts(api: OrchApi, settings: ClusterSettings, signal:
   const installation = referenceOf(installationObject({}));
   const { plural, group } = collectionHolding(installation);
   const definition = referenceTo('CustomResourceDefinition', { name: `${plural}.${group}` });
+  const pods = extent === 'everything' ? await api.list(PODS, RUNNING_ON_NETWORK, signal) : [];
   const isServed = (await findObject(api, definition, signal)) !== undefined;
   return {
     existing,
@@ -80,6 +88,7 @@ async function readRemovalFacts(api: OrchApi, settings: ClusterSettings, signal:
     hasInstallation: isServed && (await findObject(api, installation, signal)) !== undefined,
     hasServerLeases: (await listServers(api, signal)).length > 0,
     mesh: await findMeshRemains(api, signal),
+    pods: pods.map(({ metadata: { namespace = '', name } }) => `${namespace}/${name}`),
     nodes: (await readNodes(api, signal)).map(({ name }) => name),
   };
 }

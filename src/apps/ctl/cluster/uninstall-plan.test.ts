@@ -28,6 +28,7 @@ const FACTS: RemovalFacts = {
   hasInstallation: true,
   hasServerLeases: true,
   nodes: ['node-a'],
+  pods: ['shop/web-0', 'shop/web-1', 'shop/web-2', 'shop/web-3', 'shop/web-4', 'shop/web-5', 'shop/web-6'],
   mesh: { filters: [FILTER], foreign: [{ ...FILTER, namespace: 'shop', name: 'own' }], pods: new Map([['shop', 3]]) },
 };
 
@@ -61,6 +62,19 @@ describe('the removal from a cluster', () => {
       'delete-server-leases',
       ...(extent === 'everything' ? onNodes : []),
     ]);
+  });
+
+  it('names running pods when it takes everything, and no more than a line of them', () => {
+    const notesOf = (extent: 'programs' | 'everything', pods = FACTS.pods): string =>
+      removalPlan(REMOVAL, { ...FACTS, pods }, extent).notes.join('\n');
+    expect(notesOf('everything')).toContain(
+      '7 running pods will lose network and host ports: shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4, 2 more\n',
+    );
+    expect(notesOf('everything', ['shop/web-0'])).toContain(
+      '1 running pod will lose network and host ports: shop/web-0\n',
+    );
+    expect(notesOf('everything', [])).toContain('no pod runs on the network of the cluster');
+    expect(notesOf('programs')).not.toContain('web-0');
   });
 
   it.each(['programs', 'everything'] as const)('of %s lets no proxy ask sidecars that no agent feeds', (extent) => {

@@ -1,4 +1,5 @@
 import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-policies.ts';
+import { counted } from '../../../base/counted.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { cleanupDaemonSet } from '../../../install/cluster/cleanup-daemon-set.ts';
@@ -26,9 +27,13 @@ export interface RemovalFacts {
   /** Whether servers of the fan-out have left Leases. */
   readonly hasServerLeases: boolean;
   readonly nodes: readonly string[];
+  /** Running pods on the network of the cluster, as `namespace/name`, when they are to lose it. */
+  readonly pods: readonly string[];
   readonly mesh: MeshRemains;
 }
 
+/** How many pods a note names. */
+const NAMED_PODS = 5;
 /** Kept without a purge: without them, the runtime could not remove running pods. */
 const KEPT_ACCOUNT = 'netplug-cni';
 /** Kept as well: what the account of the plugin and users may write stays limited. */
@@ -95,7 +100,7 @@ function distinct(objects: readonly Manifest[]): readonly Manifest[] {
 /** Makes the plan of a removal. Without a purge, nodes keep plugin, credentials and interfaces, so that running pods work. Pure. */
 export function removalPlan(
   settings: ClusterSettings,
-  { existing, helm, hasInstallation, hasServerLeases, nodes, mesh }: RemovalFacts,
+  { existing, helm, hasInstallation, hasServerLeases, nodes, pods, mesh }: RemovalFacts,
   extent: 'programs' | 'everything',
 ): Plan<ClusterAct> {
   const { operator, programs, plugin, rest, definitions } = removableObjects(settings);
@@ -138,10 +143,17 @@ export function removalPlan(
     ['Namespace', when(isPurge && gone.length > 0, { act: 'await-gone', objects: gone })],
   ]);
   const notes = isPurge
-    ? ['running pods lose their network; records in etcd, if any, are left']
+    ? [podsNote(pods), 'records in etcd, if any, are left']
     : [
         'kept for running pods: plugin, configuration and interfaces on the nodes, the account netplug-cni, admission policies, CRDs and records',
         '"netplugctl uninstall cluster --purge" removes these as well',
       ];
   return { stages, notes: [...meshNotes(mesh), ...notes] };
+}
+
+function podsNote(pods: readonly string[]): string {
+  if (pods.length === 0) return 'no pod runs on the network of the cluster';
+  const more = pods.length > NAMED_PODS ? [`${String(pods.length - NAMED_PODS)} more`] : [];
+  const names = [...pods.slice(0, NAMED_PODS), ...more].join(', ');
+  return `${counted(pods.length, 'running pod')} will lose network and host ports: ${names}`;
 }
