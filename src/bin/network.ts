@@ -38,6 +38,7 @@ import { storedObjects } from '../datastore/typha/stored-objects.ts';
 import { type FollowTopic, isFannedOut, type TopicQuery } from '../datastore/typha/topics.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { dieWithParent } from '../dataplane/linux/lifetime.ts';
+import { linuxChainedState } from '../dataplane/linux/linux-chained-state.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
@@ -79,6 +80,9 @@ import { AGENT_SOCKET } from '../policy/feed/messages.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
 import { urlHost } from '../net/address.ts';
+import { callPlugin } from '../install/host/chained-plugins.ts';
+import { findRuntimeRecord, RESULTS_DIR } from '../install/host/runtime-records.ts';
+import { BIN_DIR } from '../install/places.ts';
 
 const LOCK_PERIOD_MS = 10;
 
@@ -141,6 +145,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       {
         ...networkPorts,
         hostSides: kernel,
+        hostPorts: {
+          listLinks: () => kernel.listHostLinks(),
+          chained: linuxChainedState(),
+          findRecord: async (attachment) => findRuntimeRecord(RESULTS_DIR, attachment),
+          callPlugin: async (call, signal) => callPlugin({ ...call, binDir: BIN_DIR }, signal),
+        },
         followed,
         servers: { found: () => servers.found, current: () => servers.current.map(({ address }) => address) },
         bird: birdIn(env),

@@ -2,7 +2,9 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type Conflist, chainAdd, type ChainCall, chainCheck, chainDel } from '../support/chain.ts';
+import { startAgent } from '../support/agent.ts';
+import { NETPLUGCTL } from '../support/built.ts';
+import { type Conflist, chainAdd, type ChainCall, chainCheck, chainDel, recordResult } from '../support/chain.ts';
 import { newNetns, type TestNetns } from '../support/netns.ts';
 import { type Json, startNode, type TestNode, until } from '../support/node.ts';
 
@@ -113,6 +115,64 @@ describe('bandwidth after netplug', () => {
     expect(measured.ingress).toBeGreaterThan(4 * rates.ingressRate);
     expect(measured.egress).toBeGreaterThan(4 * rates.egressRate);
     expect(await bench.node.exec('tc', 'qdisc', 'show')).not.toContain('tbf');
+  });
+});
+
+describe('host ports on a node with an agent', () => {
+  it('are mapped again after a flush of nftables, but not for a pod that has ended; what keeps them away is named [chain-portmap]', async () => {
+    await using bench = await startBench();
+    const { node } = bench;
+    await using agent = await startAgent(node, { socket: node.socket });
+    const { call, cached } = await bench.attach('one');
+    const gone = await bench.attach('gone', {
+      portMappings: [{ hostPort: HOST_PORT + 1, containerPort: 80, protocol: 'tcp' }],
+    });
+    await bench.serve(call.netns);
+    for (const each of [
+      { ...call, cached },
+      { ...gone.call, cached: gone.cached },
+    ])
+      await recordResult(node, bench.list(), each);
+    const status = async (): Promise<string> =>
+      (await node.run([NETPLUGCTL, 'node', 'status', '--socket', agent.socket])).stdout;
+
+    await node.exec('sh', '-c', 'mv /opt/cni/bin/portmap /opt/cni/portmap; nft flush ruleset');
+    expect(await bench.fetch(bench.outside.path, NODE_ADDRESSES[0]!)).toBeUndefined();
+    const problem = `host ports ${String(HOST_PORT)}/tcp of container "one" are gone and cannot be mapped again: portmap:`;
+    await until(async () => (await status()).includes(problem), 'the agent names the host port');
+    await node.exec('mv', '/opt/cni/portmap', '/opt/cni/bin/portmap');
+    await chainDel(node, bench.list(), { ...gone.call, cached: gone.cached });
+    for (const address of NODE_ADDRESSES)
+      await until(
+        async () => (await bench.fetch(bench.outside.path, address)) === 'served',
+        () => `${address} answers again:\n${agent.log()}`,
+      );
+    for (const tool of ['iptables', 'ip6tables'])
+      expect((await node.exec(tool, '-t', 'nat', '-S')).match(/-N CNI-DN-/g)).toHaveLength(1);
+    await until(async () => !(await status()).includes('host ports'), 'the agent names no host port');
+  });
+});
+
+describe('a purge of a node', () => {
+  it('ends the chains of running pods: no host port and no device of theirs is left, whether a runtime knows them or not', async () => {
+    await using bench = await startBench();
+    const { node } = bench;
+    const bandwidth = { ingressRate: 10 * MBIT, ingressBurst: MBIT, egressRate: 20 * MBIT, egressBurst: MBIT };
+    for (const [index, containerId] of ['known', 'unknown'].entries()) {
+      const portMappings = [{ hostPort: HOST_PORT + index, containerPort: 80, protocol: 'tcp' }];
+      const { call, cached } = await bench.attach(containerId, { portMappings, bandwidth });
+      if (containerId === 'known') await recordResult(node, bench.list(), { ...call, cached });
+    }
+    const state = async (): Promise<string> => node.exec('sh', '-c', 'ip -br link; nft list ruleset');
+    expect((await state()).match(/^bwp|chain CNI-DN-/gm)).toHaveLength(6);
+    // The machine has the same /run.
+    const run = { NETPLUG_RUN_DIR: join(node.dir, 'netplug'), NETPLUG_SOCKET: join(node.dir, 'netplug/cni.sock') };
+    const env = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379', ...run };
+    const purged = await node.run([NETPLUGCTL, 'node', 'uninstall', '--purge', '--force'], { env });
+    expect(purged).toMatchObject({ status: 0, stderr: '' });
+    expect(purged.stdout).toMatch(/^chain "known eth0" removed$[^]*^host port "container unknown" removed$/m);
+    expect(await state()).not.toMatch(/^(bwp|npl)|CNI-DN-|dport/m);
+    expect(await node.exec('ls', '/var/lib/cni/results')).toBe('');
   });
 });
 

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { describe, expect, it } from 'vitest';
+import { startAgent } from '../support/agent.ts';
 import type { Conflist } from '../support/chain.ts';
 import { type Containerd, startContainerd } from '../support/containerd.ts';
 import { type Json, startNode, type TestNode, until } from '../support/node.ts';
@@ -185,6 +186,25 @@ describe('a pod sandbox of the CRI', () => {
     expect(await node.exec('nsenter', `--net=${client!}`, 'nc', '-d', '-w', '5', '198.51.100.1', '18081')).toBe(
       'served\n',
     );
+  });
+
+  it('has its node port again after a flush of nftables, as containerd has recorded it, until it is removed [chain-portmap]', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    await using _agent = node.agent === undefined ? await startAgent(node, { socket: node.socket }) : undefined;
+    const portMappings = [{ protocol: 0, containerPort: 80, hostPort: 18081 }];
+    const id = await containerd.runSandbox({ ...POD, portMappings });
+    const [added] = (await recordedCalls(node)).filter(({ command }) => command === 'ADD');
+    const serve = 'while true; do echo served | nc -lN 80; done';
+    await node.start(['nsenter', `--net=${added!.netns}`, 'sh', '-c', serve]);
+    const fetch = async (): Promise<string> =>
+      (await node.run(['nc', '-d', '-w', '2', '198.51.100.1', '18081'])).stdout;
+    await until(async () => (await fetch()) === 'served\n', 'the port of the node answers');
+    await node.exec('nft', 'flush', 'ruleset');
+    expect(await fetch()).toBe('');
+    await until(async () => (await fetch()) === 'served\n', 'the port of the node answers again');
+    await containerd.removeSandbox(id);
+    expect(await node.exec('nft', 'list', 'ruleset')).not.toContain('CNI-DN-');
   });
 
   it("is refused with netplug's message when no address is free, and leaves nothing", async () => {

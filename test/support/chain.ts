@@ -47,6 +47,23 @@ export async function chainDel(node: TestNode, list: Conflist, call: ChainCall):
   }
 }
 
+/** Records the result as the library does after an ADD; `chainDel` does not need it, other programs read it. */
+export async function recordResult(node: TestNode, list: Conflist, call: ChainCall): Promise<void> {
+  const record = {
+    kind: 'cniCacheV1',
+    containerId: call.containerId,
+    config: Buffer.from(JSON.stringify(list)).toString('base64'),
+    ifName: 'eth0',
+    networkName: list.name,
+    netns: call.netns,
+    capabilityArgs: call.capabilityArgs,
+    result: call.cached,
+  };
+  const write = 'mkdir -p "${1%/*}" && cat > "$1"';
+  const file = `/var/lib/cni/results/${list.name}-${String(call.containerId)}-eth0`;
+  await node.run(['sh', '-c', write, 'sh', file], { stdin: JSON.stringify(record) });
+}
+
 async function callOne(
   node: TestNode,
   command: string,

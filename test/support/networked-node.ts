@@ -3,13 +3,14 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import type { AttachmentPorts } from '../../src/apps/agent/network/host/read-attachments.ts';
-import { NodeNetwork } from '../../src/apps/agent/network/node-network.ts';
+import { type NetworkPorts, NodeNetwork } from '../../src/apps/agent/network/node-network.ts';
 import type { NetworkSettings } from '../../src/apps/agent/network/network-settings.ts';
 import type { BgpPorts } from '../../src/apps/agent/network/routes/reconcile-bgp.ts';
 import type { SessionStatus } from '../../src/bgp/read-status.ts';
 import { assign } from '../../src/ipam/assign.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { HostSides } from '../../src/dataplane/kernel.ts';
+import { MemoryChainedState } from './memory/memory-chained-state.ts';
 import { MemoryKernel } from './memory/memory-kernel.ts';
 import { MemoryHostNetwork } from './memory/memory-host-network.ts';
 import type { TableFilter } from '../../src/dataplane/policy-filter.ts';
@@ -119,6 +120,14 @@ export class MemoryBird {
   }
 }
 
+/** No pod has host ports. */
+const NO_HOST_PORTS: NetworkPorts['hostPorts'] = {
+  listLinks: () => [],
+  chained: new MemoryChainedState(),
+  findRecord: async () => Promise.resolve(undefined),
+  callPlugin: async () => Promise.resolve(undefined),
+};
+
 export function startNode(
   name: string,
   {
@@ -129,6 +138,7 @@ export function startNode(
     blockSource = 'claims',
     filter = new MemoryPolicyFilter(),
     hostSides = new MemoryKernel(),
+    hostPorts = NO_HOST_PORTS,
     sourceCheck = 'strict',
     attachments = { ...memoryRecords(), watch: () => ({ [Symbol.dispose]: () => undefined }) },
     attached = new Set(),
@@ -140,6 +150,7 @@ export function startNode(
       Pick<AttachmentPorts, 'attachments'> & {
         readonly filter: TableFilter;
         readonly hostSides: HostSides;
+        readonly hostPorts: NetworkPorts['hostPorts'];
         readonly servers: readonly Address[];
         readonly attached: ReadonlySet<string>;
       }
@@ -154,6 +165,7 @@ export function startNode(
       followed: store,
       host,
       hostSides,
+      hostPorts,
       filter: () => filter,
       servers: { found: async () => Promise.resolve(), current: () => servers },
       clock,

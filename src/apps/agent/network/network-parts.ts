@@ -2,6 +2,7 @@
 export const PARTS = [
   'podFilter',
   'podLinks',
+  'hostPorts',
   'tunnelFilter',
   'addresses',
   'endpoints',
@@ -25,6 +26,7 @@ export const NETWORK_PROBLEMS = {
   tunnels: { code: 'network/tunnels', severity: 'error' },
   blocks: { code: 'network/refused-blocks', severity: 'error' },
   podLinks: { code: 'network/pod-links', severity: 'error' },
+  hostPorts: { code: 'network/host-ports', severity: 'error' },
   records: { code: 'network/records', severity: 'warning' },
   bgp: { code: 'network/bgp', severity: 'warning' },
 } as const;
@@ -33,6 +35,7 @@ export const NETWORK_PROBLEMS = {
 export const NEEDS: Readonly<Record<NetworkPart, readonly NetworkPart[]>> = {
   podFilter: [],
   podLinks: [],
+  hostPorts: [],
   tunnelFilter: [],
   addresses: [],
   endpoints: [],

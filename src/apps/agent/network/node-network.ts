@@ -30,6 +30,7 @@ import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
 import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
+import { type HostPortPorts, HostPortRestorer } from './host/restore-host-ports.ts';
 import { LinkRestorer } from './host/restore-links.ts';
 import { RetainedAddresses } from './host/retained-addresses.ts';
 import { type AttachmentPorts, AttachmentReader } from './host/read-attachments.ts';
@@ -56,6 +57,7 @@ export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, At
   readonly followed: FollowStore;
   readonly host: HostNetwork;
   readonly hostSides: HostSides;
+  readonly hostPorts: Omit<HostPortPorts, 'clock' | 'log'>;
   /** The addresses of the API server and the datastore, as far as they are known. */
   readonly servers: {
     /** Resolves when they have been looked for once. */
@@ -80,6 +82,7 @@ export class NodeNetwork {
   readonly #tunnels: OwnTunnels;
   readonly #attachments: AttachmentReader;
   readonly #links: LinkRestorer;
+  readonly #hostPorts: HostPortRestorer;
   readonly #own = new RetainedAddresses();
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   /** Problems that do not fail the reconciler of their part, a sentence each. */
@@ -98,6 +101,9 @@ export class NodeNetwork {
     this.#desired = new DesiredNetwork(settings.node, this.#state);
     this.#routes = new RouteReconciler(ports, this.#desired, () => this.#trigger('routes'));
     this.#links = new LinkRestorer(ports);
+    this.#hostPorts = new HostPortRestorer({ ...ports, ...ports.hostPorts }, () =>
+      this.#reconcilers.hostPorts.trigger(),
+    );
     this.#attachments = new AttachmentReader(ports, () => this.#trigger('endpoints'));
     this.#bgp = new BgpReconciler(ports, settings, this.#state);
     const onNew = (): void => {
@@ -136,6 +142,7 @@ export class NodeNetwork {
         resyncMs: RESYNC_MS,
         pauseMs: LINKS_PAUSE_MS,
       }),
+      hostPorts: reconciler('host ports', async (signal) => this.#hostPorts.reconcile(signal), timing),
       tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
       addresses: reconciler('addresses', async (signal) => this.#reconcileAddresses(signal), searching),
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
@@ -181,7 +188,7 @@ export class NodeNetwork {
     const isFailing = (each: Reconciler): boolean => each.failure !== undefined;
     const behind = all.filter((each) => !isFailing(each)).flatMap((each) => each.explain('lastError'));
     const failing = all.filter(isFailing).flatMap((each) => each.explain('failure'));
-    const { cutOff, addresses, blocks, podLinks, tunnels, records, bgp } = NETWORK_PROBLEMS;
+    const { cutOff, addresses, blocks, podLinks, hostPorts, tunnels, records, bgp } = NETWORK_PROBLEMS;
     const partly = this.#partProblems;
     return [
       asNodeProblems(cutOff, this.#watchProblem === undefined ? [] : [this.#watchProblem]),
@@ -191,6 +198,7 @@ export class NodeNetwork {
       asNodeProblems(addresses, partly.addresses ?? []),
       asNodeProblems(blocks, this.#routes.problems),
       asNodeProblems(podLinks, this.#links.problems),
+      asNodeProblems(hostPorts, this.#hostPorts.problems),
       asNodeProblems(tunnels, this.#tunnels.problems),
       asNodeProblems(records, partly.endpoints ?? []),
       asNodeProblems(bgp, partly.bgp ?? []),
@@ -233,9 +241,8 @@ export class NodeNetwork {
     using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));
     using _records = this.#ports.attachments.watch(() => this.#trigger('endpoints'));
     const reconcilers = [...Object.values(this.#reconcilers), this.#registration];
-    // These two do not depend on the datastore.
-    this.#reconcilers.podFilter.trigger();
-    this.#reconcilers.podLinks.trigger();
+    // These do not depend on the datastore.
+    for (const part of ['podFilter', 'podLinks', 'hostPorts'] as const) this.#reconcilers[part].trigger();
     // Routes of an earlier process may keep the node from the datastore.
     await this.#protect(await this.#ports.host.listInterfaces(), signal).catch((cause: unknown) =>
       this.#ports.log.warning('routes not compared with the networks of the node', { reason: reasonOf(cause) }),

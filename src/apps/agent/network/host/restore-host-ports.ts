@@ -1,0 +1,200 @@
+import type { Clock } from '../../../../base/clock.ts';
+import { reasonOf } from '../../../../base/errors.ts';
+import { forEachLimit } from '../../../../base/for-each-limit.ts';
+import type { Log } from '../../../../base/log.ts';
+import type { ChainedState } from '../../../../dataplane/chained-state.ts';
+import type { HostLink } from '../../../../dataplane/kernel.ts';
+import type { PluginCall } from '../../../../install/host/chained-plugins.ts';
+import { podOf, type RuntimeRecord } from '../../../../install/host/runtime-records.ts';
+import { type Attachment, handleOf } from '../../../../model/names.ts';
+import type { Sentence } from '../../../../model/node-report.ts';
+import {
+  describeLeftPorts,
+  describeLostPorts,
+  hasRules,
+  indexRules,
+  isMapped,
+  type PortClaim,
+  portClaimOf,
+  type PortRules,
+} from './port-claim.ts';
+
+/** Time for which rules must be missing: the DEL of a pod removes them a moment before its link. */
+const MISSING_MS = 1000;
+/** Time after an ADD in which to look often: a DEL that had removed the rules before may still end. */
+const WATCHED_MS = 30_000;
+const LOOK_MS = 1000;
+/** Pause before an ADD is repeated, which doubles each time: the rules of iptables-legacy are never visible. */
+const RETRY = { firstMs: 10_000, maxMs: 3_600_000 } as const;
+const CALLS_AT_ONCE = 4;
+
+export interface HostPortPorts {
+  readonly listLinks: () => readonly HostLink[];
+  readonly chained: Pick<ChainedState, 'listPortRules'>;
+  /** Returns what the runtime has recorded; undefined until the ADD of all plugins has succeeded. */
+  readonly findRecord: (attachment: Attachment) => Promise<RuntimeRecord | undefined>;
+  /** Calls the plugin. Returns why it failed, undefined after success. @throws when the signal aborts */
+  readonly callPlugin: (call: Omit<PluginCall, 'binDir'>, signal: AbortSignal) => Promise<string | undefined>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Ports whose rules are missing. */
+interface Missing {
+  readonly claim: PortClaim;
+  /** When an ADD is due. */
+  readonly dueMs: number;
+  readonly retryMs: number;
+  /** Why the last ADD failed. */
+  readonly reason?: string | undefined;
+}
+
+/**
+ * Maps the host ports of living pods again when other programs have removed the rules of the plugin portmap, by an ADD of the
+ * plugin, and removes those of pods that have gone, by a DEL. Reads rules only when a pod has host ports, and calls the plugin
+ * only when they are not as they should be.
+ */
+export class HostPortRestorer {
+  readonly #ports: HostPortPorts;
+  readonly #onDue: () => void;
+  /** By link: undefined for one without host ports. */
+  #known: ReadonlyMap<string, PortClaim | undefined> = new Map();
+  readonly #missing = new Map<string, Missing>();
+  /** Of pods that have gone, until their ports are not mapped. The value is why the last DEL failed. */
+  readonly #gone = new Map<PortClaim, string | undefined>();
+  #unread: string | undefined;
+  #watchedUntilMs = Number.NEGATIVE_INFINITY;
+  #isWaiting = false;
+
+  /** Calls `onDue` when it should reconcile again soon. */
+  constructor(ports: HostPortPorts, onDue: () => void) {
+    this.#ports = ports;
+    this.#onDue = onDue;
+  }
+
+  /** A problem for each pod whose host ports are not as they should be. */
+  get problems(): readonly Sentence[] {
+    const lost = [...this.#missing.values()].flatMap(({ claim, reason }) =>
+      reason === undefined ? [] : [describeLostPorts(claim, reason)],
+    );
+    const left = [...this.#gone].flatMap(([claim, reason]) =>
+      reason === undefined ? [] : [describeLeftPorts(claim, reason)],
+    );
+    return [...(this.#unread === undefined ? [] : [this.#unread]), ...lost, ...left];
+  }
+
+  /** What fails about ports is a problem, since it affects nothing else of pods. @throws kernel/failed about links */
+  async reconcile(signal: AbortSignal): Promise<void> {
+    const claims = await this.#readClaims();
+    if (claims.size === 0 && this.#gone.size === 0) return;
+    const rules = await this.#readRules(signal);
+    if (rules === undefined) return;
+    await this.#unmapGone(signal, (claim) => hasRules(claim, rules));
+    const due = [...claims].filter(([key, claim]) => this.#isDue(key, claim, rules));
+    await forEachLimit(due, CALLS_AT_ONCE, async ([key, claim]) => {
+      // Of the two back ends of the plugin, one would add rules twice.
+      if (hasRules(claim, rules)) await this.#call('DEL', claim, signal);
+      await this.#map(key, claim, signal);
+    });
+    if (due.length > 0) {
+      // A pod may have gone during the ADD.
+      await this.#readClaims();
+      await this.#unmapGone(signal, () => true);
+    }
+    this.#lookAgain(signal);
+  }
+
+  /** Returns the claims of pods that live, by link, and finds those of pods that have gone since it was called last. */
+  async #readClaims(): Promise<ReadonlyMap<string, PortClaim>> {
+    const before = this.#known;
+    const known = new Map<string, PortClaim | undefined>();
+    const living = new Set<string>();
+    for (const link of this.#ports.listLinks()) {
+      const { owner } = link;
+      if (owner === undefined) continue;
+      const key = `${String(link.index)} ${handleOf(owner)}`;
+      living.add(containerOf(owner));
+      const record = before.has(key) ? undefined : await this.#ports.findRecord(owner);
+      if (before.has(key)) known.set(key, before.get(key));
+      else if (record !== undefined) known.set(key, portClaimOf(record));
+    }
+    this.#known = known;
+    for (const claim of before.values())
+      if (claim !== undefined && !living.has(containerOf(claim.record))) this.#gone.set(claim, undefined);
+    for (const key of this.#missing.keys()) if (!known.has(key)) this.#missing.delete(key);
+    return new Map([...known].flatMap(([key, claim]) => (claim === undefined ? [] : [[key, claim] as const])));
+  }
+
+  async #readRules(signal: AbortSignal): Promise<PortRules | undefined> {
+    try {
+      const rules = await this.#ports.chained.listPortRules(signal);
+      this.#unread = undefined;
+      return indexRules(rules);
+    } catch (cause) {
+      signal.throwIfAborted();
+      this.#unread = `host ports of pods are not watched: ${reasonOf(cause)}`;
+      return undefined;
+    }
+  }
+
+  #isDue(key: string, claim: PortClaim, rules: PortRules): boolean {
+    const nowMs = this.#ports.clock.monotonic();
+    if (isMapped(claim, rules)) {
+      this.#missing.delete(key);
+      return false;
+    }
+    const missing = this.#missing.get(key) ?? { claim, dueMs: nowMs + MISSING_MS, retryMs: RETRY.firstMs };
+    this.#missing.set(key, missing);
+    return nowMs >= missing.dueMs;
+  }
+
+  async #map(key: string, claim: PortClaim, signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#ports;
+    const { retryMs = RETRY.firstMs, reason: before } = this.#missing.get(key) ?? {};
+    const reason = await this.#call('ADD', claim, signal);
+    const nowMs = clock.monotonic();
+    this.#missing.set(key, { claim, dueMs: nowMs + retryMs, retryMs: Math.min(2 * retryMs, RETRY.maxMs), reason });
+    this.#watchedUntilMs = nowMs + WATCHED_MS;
+    const facts = { container: claim.record.containerId, pod: podOf(claim.record), ports: claim.mappings.length };
+    if (reason === undefined) log.warning('host ports of a pod mapped again', facts);
+    else if (reason !== before) log.error('host ports of a pod not mapped again', { ...facts, reason });
+  }
+
+  /**
+   * Unmaps the ports of pods that have gone. Their own DEL has ended: when rules are left it had failed, or had ended before an ADD
+   * of ours.
+   */
+  async #unmapGone(signal: AbortSignal, isLeft: (claim: PortClaim) => boolean): Promise<void> {
+    for (const claim of this.#gone.keys()) {
+      const reason = isLeft(claim) ? await this.#call('DEL', claim, signal) : undefined;
+      if (reason === undefined) this.#gone.delete(claim);
+      else this.#gone.set(claim, reason);
+    }
+  }
+
+  async #call(
+    command: PluginCall['command'],
+    { record, plugin }: PortClaim,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    return this.#ports.callPlugin({ command, record, plugin }, signal);
+  }
+
+  #lookAgain(signal: AbortSignal): void {
+    const { clock } = this.#ports;
+    const nowMs = clock.monotonic();
+    const isSoon =
+      nowMs < this.#watchedUntilMs || [...this.#missing.values()].some(({ dueMs }) => dueMs <= nowMs + MISSING_MS);
+    if (!isSoon || this.#isWaiting) return;
+    this.#isWaiting = true;
+    const look = (): void => {
+      this.#isWaiting = false;
+      this.#onDue();
+    };
+    void clock.sleep(LOOK_MS, signal).then(look, () => undefined);
+  }
+}
+
+function containerOf({ network, containerId }: Pick<Attachment, 'network' | 'containerId'>): string {
+  return `${containerId}/${network}`;
+}
