@@ -12,11 +12,19 @@ const PASSES = Math.ceil(GRACE_MS / PERIOD_MS) + 2;
 
 const name = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f');
 const node = fc.constantFrom(...NODES);
+const askedBy = (pod: string): string => `10.0.0.${String(200 + 'abcdef'.indexOf(pod))}`;
 type Step = (world: GarbageWorld) => Promise<void> | void;
 const step: fc.Arbitrary<{ readonly what: string; readonly take: Step }> = fc.oneof(
-  fc
-    .tuple(name, node)
-    .map(([pod, on]) => ({ what: `add ${pod} on ${on}`, take: async (w: GarbageWorld) => w.addPod(pod, on) })),
+  fc.tuple(name, node).map(([pod, on]) => ({
+    what: `add ${pod} on ${on}`,
+    take: async (w: GarbageWorld) => void (await w.addPod(pod, on)),
+  })),
+  fc.tuple(name, node).map(([pod, on]) => ({
+    what: `add ${pod} on ${on}, which asks for its address`,
+    take: async (w: GarbageWorld) => void (await w.addPod(pod, on, askedBy(pod))),
+  })),
+  node.map((on) => ({ what: `look at ${on}`, take: async (w: GarbageWorld) => void (await w.lookAt(on)) })),
+  node.map((on) => ({ what: `turn ${on} off`, take: (w: GarbageWorld) => w.turnOff(on) })),
   node.map((on) => ({ what: `static on ${on}`, take: async (w: GarbageWorld) => w.addStaticPod(`static-${on}`, on) })),
   node.map((on) => ({ what: `no mirror on ${on}`, take: (w: GarbageWorld) => w.deletePod(`static-${on}`, 'leak') })),
   name.map((pod) => ({ what: `delete ${pod}, leak`, take: (w: GarbageWorld) => w.deletePod(pod, 'leak') })),
@@ -151,6 +159,44 @@ describe('garbage collection of addresses', () => {
     world.removeNode('n2');
     for (let pass = 0; pass < PASSES; pass += 1) await world.period();
     expect(world.dead()).toEqual([]);
+  });
+
+  it('releases at once what a pod asked for, when pod and node are lost, and never before', async () => {
+    const world = await GarbageWorld.with('10.0.0.0/24', 29);
+    for (const each of NODES) world.addNode(each);
+    const expectNothing = async (): Promise<void> => {
+      expect(await world.lookAt('n1')).toEqual([]);
+      expect(await world.pass()).toMatchObject({ found: [], released: [], releasedAtOnce: [] });
+    };
+    await world.addPod('a', 'n1', askedBy('a'));
+    await world.addPod('b', 'n1');
+    // The orchestrator is made to forget both, and they run on.
+    for (const pod of ['a', 'b']) world.deletePod(pod, 'force');
+    await expectNothing();
+    world.partition('n1');
+    world.advance(10 * GRACE_MS);
+    await expectNothing();
+    expect(await world.addPod('a', 'n2', askedBy('a'))).toBe(false);
+    world.turnOff('n1');
+    expect(await world.lookAt('n1')).toEqual([askedBy('a')]);
+    expect(await world.addPod('a', 'n2', askedBy('a'))).toBe(true);
+    // What its node gave the other one waits.
+    expect(await world.pass()).toMatchObject({ found: [expect.anything()], released: [], releasedAtOnce: [] });
+    for (let pass = 0; pass < PASSES; pass += 1) await world.period();
+    expect(world.dead()).toEqual([]);
+  });
+
+  it('releases nothing of a node that is out of service while the API has the pod', async () => {
+    const world = await GarbageWorld.with('10.0.0.0/24', 29);
+    for (const each of NODES) world.addNode(each);
+    await world.addPod('a', 'n1', askedBy('a'));
+    world.turnOff('n1');
+    for (let pass = 0; pass < 2 * PASSES; pass += 1) {
+      expect(await world.lookAt('n1')).toEqual([]);
+      expect(await world.period()).toMatchObject({ released: [], releasedAtOnce: [] });
+    }
+    world.deletePod('a', 'force');
+    expect(await world.lookAt('n1')).toEqual([askedBy('a')]);
   });
 
   it('lists every address a grace period before it is released', async () => {

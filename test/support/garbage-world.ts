@@ -18,7 +18,7 @@ import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { isStaticPodUid } from '../../src/model/pod.ts';
 import type { SlotOperation } from '../../src/model/slot-operation.ts';
 import { tunnelAttachment } from '../../src/model/tunnel-attachment.ts';
-import { formatAddress } from '../../src/net/address.ts';
+import { formatAddress, parseAddress } from '../../src/net/address.ts';
 import { addressAt, type Cidr } from '../../src/net/cidr.ts';
 import { ANY_POOL, NO_POOL, nodeName, poolOf } from './fixtures.ts';
 import { attachmentOf } from './ipam-bench.ts';
@@ -131,21 +131,31 @@ export class GarbageWorld {
   }
 
   async addTunnel(node: string): Promise<void> {
-    await this.#start(node, undefined, true);
+    await this.#start(node, undefined, 'tunnel');
   }
 
   async addContainer(node: string): Promise<void> {
-    this.#others.add(await this.#start(node, undefined, false));
+    this.#others.add(await this.#start(node, undefined, 'workload'));
   }
 
-  /** A pod of that name, in the place of the one that has it. */
-  async addPod(name: string, node: string): Promise<void> {
-    if (!this.#isReached(node)) return;
+  /** A pod of that name, in the place of the one that has it. Returns whether it runs: the address that it asks for may be held. */
+  async addPod(name: string, node: string, asked?: string): Promise<boolean> {
+    if (!this.#isReached(node)) return false;
     this.deletePod(name, 'leak');
     this.#number += 1;
     const uid = `u${String(this.#number)}`;
     this.#pods.set(name, { uids: [uid], node, isFinished: false });
-    await this.#start(node, { name, uid }, false);
+    try {
+      await this.#start(node, { name, uid }, asked ?? 'workload');
+    } catch (cause) {
+      if (asked === undefined || !isNetplugError(cause, 'ipam/address-taken')) throw cause;
+      return false;
+    }
+    // Its link was made in the place of that of the pod before.
+    for (const [container, each] of this.#running)
+      if (asked !== undefined && each.pod === name && each.node === node && each.uid !== uid)
+        this.#running.delete(container);
+    return true;
   }
 
   /** A static pod with its mirror pod. The kubelet runs it as long as the node is there, also without a mirror pod. */
@@ -153,7 +163,7 @@ export class GarbageWorld {
     if (!this.#isReached(node) || this.#pods.has(name)) return;
     this.#number += 1;
     this.#pods.set(name, { uids: [], node, isFinished: false });
-    const container = await this.#start(node, { name, uid: String(this.#number).padStart(32, '0') }, false);
+    const container = await this.#start(node, { name, uid: String(this.#number).padStart(32, '0') }, 'workload');
     this.#nodeOfStatic.set(container, node);
   }
 
@@ -207,6 +217,16 @@ export class GarbageWorld {
     this.#forget(node, 'pods');
   }
 
+  /** The machine is off, and an administrator says so. The orchestrator still has its pods. */
+  turnOff(node: string): void {
+    const state = this.#nodes.get(node);
+    if (state === undefined) return;
+    Object.assign(state, { isOff: true, isReady: false, isolatedAtMs: state.isolatedAtMs ?? this.#nowMs });
+    this.#agents.delete(node);
+    for (const [container, each] of this.#running)
+      if (each.node === node && each.pod !== undefined) this.#running.delete(container);
+  }
+
   /** The machine is off, and its Node is deleted. The orchestrator deletes its pods. */
   removeNode(node: string): void {
     this.#nodes.delete(node);
@@ -251,14 +271,27 @@ export class GarbageWorld {
 
   /** Returns undefined when the pass failed. @throws when something that runs lost its address */
   async pass(): Promise<CollectedGarbage | undefined> {
-    if (!this.isCacheFrozen) this.#cached = { pods: new Map(this.#pods), nodes: new Set(this.#nodes.keys()) };
-    const done = await this.#collector.pass(this.#signal).catch((cause: unknown) => {
-      if (!isNetplugError(cause, 'store/unavailable')) throw cause;
-      return undefined;
-    });
+    const done = await this.#look(async () => this.#collector.pass(this.#signal));
     if (this.areAgentsOn) await this.#agentPasses();
     this.#assertLivingHold();
     return done;
+  }
+
+  /** The look of the controllers at one node. Returns what they released. @throws when something that runs lost its address */
+  async lookAt(node: string): Promise<readonly string[]> {
+    const released = await this.#look(async () => this.#collector.releaseAskedFor(nodeName(node), this.#signal));
+    this.#assertLivingHold();
+    return (released ?? []).map(({ address }) => formatAddress(address));
+  }
+
+  async #look<T>(work: () => Promise<T>): Promise<T | undefined> {
+    if (!this.isCacheFrozen) this.#cached = { pods: new Map(this.#pods), nodes: new Set(this.#nodes.keys()) };
+    try {
+      return await work();
+    } catch (cause) {
+      if (!isNetplugError(cause, 'store/unavailable')) throw cause;
+      return undefined;
+    }
   }
 
   /**
@@ -371,8 +404,10 @@ export class GarbageWorld {
   async #start(
     node: string,
     pod: { readonly name: string; readonly uid: string } | undefined,
-    isTunnel: boolean,
+    /** What the address is for, or the one that is asked for. */
+    what: string,
   ): Promise<string> {
+    const isTunnel = what === 'tunnel';
     this.#number += 1;
     const container = `c${String(this.#number)}`;
     const attachment = isTunnel ? tunnelAttachment(nodeName(node), container) : attachmentOf(container);
@@ -382,7 +417,10 @@ export class GarbageWorld {
       attachment,
       pod: identity,
       pools: { 4: ANY_POOL, 6: NO_POOL },
-      requested: { addresses: [], rule: 'node-selector' as const },
+      requested:
+        isTunnel || what === 'workload'
+          ? { addresses: [], rule: 'node-selector' as const }
+          : { addresses: [parseAddress(what)], rule: 'pod-annotation' as const },
     };
     const [assigned] = await assign(this.#ports(), request, { signal: this.#signal, cleanupSignal: this.#signal });
     if (assigned === undefined) throw new Error('no address was assigned');

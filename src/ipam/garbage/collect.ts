@@ -2,24 +2,23 @@ import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { ResourceStore } from '../../datastore/resource-store.ts';
 import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
-import { type Allocation, heldAddresses, type HeldAddress, type IpBlock } from '../../model/ip-block.ts';
+import { heldAddresses, type HeldAddress, type IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
-import { isStaticPodUid } from '../../model/pod.ts';
 import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
-import { isEndpointOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import type { IpamPorts } from '../assign.ts';
+import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { lockedError } from '../locked.ts';
 import type { Retired } from '../plan-retirement.ts';
-import { release } from '../release.ts';
 import { retireIdleNode } from '../retire-node.ts';
+import { fateOf, type Fate, isAskedFor } from './fate.ts';
 import { LeakCandidates } from './leak-candidates.ts';
-import { isHeldBy } from './pod-presence.ts';
+import { isHeldBy, type PodPresence } from './pod-presence.ts';
+import { REQUESTS, findHolderPods, type ReleaserPorts, releaseUnused } from './release-unused.ts';
 import { activityOf, findSuspects, isJudged } from './suspects.ts';
-import type { CachedView, LiveView, NodeStanding } from './views.ts';
+import type { CachedView, NodeStanding } from './views.ts';
 
-export type CollectorPorts = Omit<IpamPorts, 'store'> & {
+export type CollectorPorts = Omit<ReleaserPorts, 'store'> & {
   readonly store: AllocationStore & Pick<ResourceStore, 'findResource'>;
   readonly cached: CachedView;
-  readonly live: LiveView;
 };
 
 export interface CollectorSettings {
@@ -36,6 +35,8 @@ export interface CollectedGarbage {
   /** Held addresses among them that this pass found. */
   readonly found: readonly HeldAddress[];
   readonly released: readonly HeldAddress[];
+  /** Addresses that were asked for, and that were released without a grace period. */
+  readonly releasedAtOnce: readonly HeldAddress[];
   /** Nodes that are gone and hold nothing any more, with what was given back of each. */
   readonly retired: ReadonlyMap<NodeName, Retired>;
   /**
@@ -51,18 +52,20 @@ const NOTHING: CollectedGarbage = {
   candidates: [],
   found: [],
   released: [],
+  releasedAtOnce: [],
   retired: new Map(),
   unknown: [],
   problems: [],
 };
 /** Passes that come later than this leave open what was the case in between. */
 const GAP_PERIODS = 3;
-/** Number of requests to the orchestrator's API that are on their way at once. */
-const AT_ONCE = 16;
+const AT_ONCE: readonly Fate[] = ['at-once'];
+const WHEN_DUE: readonly Fate[] = ['after-grace', 'at-once'];
 
 /**
  * Releases addresses of pods, tunnel devices and nodes that are gone for certain: the cached view and the API itself have said
  * so in every pass for the whole grace period, the node is gone or out of service, and the API says so again directly before.
+ * An address that was asked for does not wait for the grace period where the node is out of service.
  * Of a node that is there, only its own agent knows which attachments have ended. Releases by allocation id, so that a newer
  * holder of the address keeps it.
  */
@@ -86,7 +89,8 @@ export class GarbageCollector {
     const blocks = stored.map(({ value }) => value);
     const suspects = findSuspects(blocks, cached);
     const standings = await this.#standings(new Set([...suspects.addresses.keys(), ...suspects.nodes]), signal);
-    const leaked = await this.#withoutUser(suspects.addresses, standings, signal);
+    const fates = await this.#fatesOf(suspects.addresses, standings, signal);
+    const leaked = fates.get('after-grace') ?? [];
     const gone = [...suspects.nodes].filter((node) => standings.get(node) === 'gone');
     const activities = new Map(gone.map((node) => [node, activityOf(node, blocks)]));
 
@@ -95,12 +99,15 @@ export class GarbageCollector {
     const fresh = this.#candidates.observe(keys, { nowMs, gapMs: GAP_PERIODS * periodMs });
     const isDue = (key: string): boolean => this.#candidates.isDue(key, { nowMs, graceMs });
     const due = leaked.filter(({ allocation }) => isDue(allocation.id));
-    const released = await this.#release(due, signal);
+    const asked = { held: fates.get('at-once') ?? [], fates: AT_ONCE };
+    const releasedAtOnce = await releaseUnused(this.#ports, asked, signal);
+    const released = await releaseUnused(this.#ports, { held: due, fates: WHEN_DUE }, signal);
     const done = new Set(released.map(({ allocation }) => allocation.id));
     return {
       candidates: leaked.filter(({ allocation }) => !done.has(allocation.id)),
       found: leaked.filter(({ allocation }) => fresh.has(allocation.id)),
       released,
+      releasedAtOnce,
       retired: await this.#retire(
         // A record that cannot be decoded may be of any of them.
         problems.length > 0 ? [] : gone.filter((node) => isDue(activities.get(node) ?? '')),
@@ -111,56 +118,42 @@ export class GarbageCollector {
     };
   }
 
+  /**
+   * Releases what pods asked for that are gone, of a node that is out of service. Reads the blocks of the node alone.
+   * @throws store/*
+   */
+  async releaseAskedFor(node: NodeName, signal: AbortSignal): Promise<readonly HeldAddress[]> {
+    const { store, cached } = this.#ports;
+    if (isLocked(await store.findResource(CLUSTER_INFORMATION_ID, signal)))
+      throw lockedError('release an address', node);
+    const { owned, borrowed } = await store.readNodeView(node, undefined, signal);
+    const { addresses } = findSuspects(
+      [...owned, ...borrowed].map(({ value }) => value),
+      cached,
+    );
+    const asked = (addresses.get(node) ?? []).filter(({ allocation }) => isAskedFor(allocation));
+    return releaseUnused(this.#ports, { held: asked, fates: AT_ONCE }, signal);
+  }
+
   async #standings(nodes: ReadonlySet<NodeName>, signal: AbortSignal): Promise<ReadonlyMap<NodeName, NodeStanding>> {
     const standings = new Map<NodeName, NodeStanding>();
-    await forEachLimit([...nodes], AT_ONCE, async (node) => {
+    await forEachLimit([...nodes], REQUESTS, async (node) => {
       standings.set(node, await this.#ports.live.standingOf(node, signal));
     });
     return standings;
   }
 
-  /** Returns the addresses of which the API says, now, that they have no user. */
-  async #withoutUser(
+  /** Returns the suspects by what becomes of them, as the API says now. Those that are kept anyway it is not asked about. */
+  async #fatesOf(
     suspects: ReadonlyMap<NodeName, readonly HeldAddress[]>,
     standings: ReadonlyMap<NodeName, NodeStanding>,
     signal: AbortSignal,
-  ): Promise<readonly HeldAddress[]> {
-    const { live } = this.#ports;
-    const asked = [...suspects].flatMap(([node, held]) =>
-      held.filter(({ allocation }) => canHaveLeaked(standings.get(node), allocation)),
-    );
-    const used = new Set<string>();
-    await forEachLimit(asked, AT_ONCE, async ({ allocation }) => {
-      if (isTunnelAddress(allocation)) return;
-      const { id, namespace = '', pod = '' } = allocation;
-      if (isHeldBy(await live.findPod(namespace, pod, signal), allocation)) used.add(id);
-    });
-    return asked.filter(({ allocation }) => !used.has(allocation.id));
-  }
-
-  /** Asks the API once more for each, and releases those that still have no user, node by node. */
-  async #release(due: readonly HeldAddress[], signal: AbortSignal): Promise<readonly HeldAddress[]> {
-    const released: HeldAddress[] = [];
-    for (const [node, held] of Map.groupBy(due, ({ allocation }) => allocation.node)) {
-      const standings = new Map([[node, await this.#ports.live.standingOf(node, signal)]]);
-      const confirmed = await this.#withoutUser(new Map([[node, held]]), standings, signal);
-      if (confirmed.length === 0) continue;
-      await this.#deleteEndpoints(node, confirmed, signal);
-      const ids = new Set(confirmed.map(({ allocation }) => allocation.id));
-      const freed = await release(this.#ports, { node, which: ({ id }) => ids.has(id) }, signal);
-      const gone = new Set(freed.map(({ id }) => id));
-      released.push(...confirmed.filter(({ allocation }) => gone.has(allocation.id)));
-    }
-    return released;
-  }
-
-  /** Before the addresses, because these may be assigned to another attachment as soon as they are free. */
-  async #deleteEndpoints(node: NodeName, held: readonly HeldAddress[], signal: AbortSignal): Promise<void> {
-    const { store } = this.#ports;
-    const { endpoints } = await store.listEndpoints(node, signal);
-    for (const before of endpoints)
-      if (held.some(({ allocation }) => isEndpointOf(before.value, allocation)))
-        await store.commit([{ kind: 'delete-endpoint', before }], signal);
+  ): Promise<ReadonlyMap<Fate, readonly HeldAddress[]>> {
+    const fateBy = ({ allocation }: HeldAddress, pods: ReadonlyMap<string, PodPresence>): Fate =>
+      fateOf(allocation, { standing: standings.get(allocation.node) ?? 'present', pod: pods.get(allocation.id) });
+    const asked = [...suspects.values()].flat().filter((held) => fateBy(held, new Map()) !== 'kept');
+    const pods = await findHolderPods(this.#ports.live, asked, signal);
+    return Map.groupBy(asked, (held) => fateBy(held, pods));
   }
 
   async #retire(nodes: readonly NodeName[], signal: AbortSignal): Promise<ReadonlyMap<NodeName, Retired>> {
@@ -184,15 +177,6 @@ export class GarbageCollector {
     const pod = await this.#ports.live.findPod(metadata.namespace ?? 'default', spec.pod, signal);
     return isHeldBy(pod, { podUid: spec.podUID, node: spec.node });
   }
-}
-
-/**
- * The address of a tunnel device leaks only with its node, which changes it itself otherwise. That of a static pod as well: the
- * API need not know a pod that a kubelet runs.
- */
-function canHaveLeaked(standing: NodeStanding | undefined, allocation: Allocation): boolean {
-  const isOfNode = isTunnelAddress(allocation) || isStaticPodUid(allocation.podUid);
-  return standing === 'gone' || (standing === 'out-of-service' && !isOfNode);
 }
 
 /** Pods that the orchestrator has not, on nodes of which it is not known that it ever had them. */
