@@ -36,6 +36,7 @@ const IN_ETCD = [
   'controllers-addresses',
   'controllers-facts',
   'controllers-failover',
+  'controllers-moves',
   'controllers-nodes',
   'controllers-rights',
   'ctl-host-endpoints',

@@ -38,6 +38,8 @@ export interface RunningController {
   readonly note: (changes: readonly ObservedChange[]) => boolean;
   /** Does the work. Only while all feeds are complete. The first run is a full one, and one each period. */
   readonly reconcile: (run: { readonly isFull: boolean }, signal: AbortSignal) => Promise<void>;
+  /** Follows what no feed has until the signal aborts, once the first run has succeeded, and triggers a run when there is work. */
+  readonly follow?: (trigger: () => void, signal: AbortSignal) => Promise<void>;
 }
 
 /** Returns the controllers behind one switch, with those settings. */

@@ -22,6 +22,8 @@ interface Part {
   readonly feeds: ReadonlySet<string>;
   readonly running: RunningController;
   readonly reconciler: Reconciler;
+  /** Resolves when the first run has succeeded. */
+  readonly begun: Promise<void>;
 }
 
 /** Controllers that run together: one list and one watch per kind for all of them. */
@@ -66,6 +68,7 @@ export class ControllerRun {
               async (over: AbortSignal) =>
                 reconciler.run(over),
           ),
+          ...this.#parts.map((part) => async (over: AbortSignal) => followBeside(part, over)),
         ],
         signal,
       );
@@ -92,6 +95,7 @@ export class ControllerRun {
     const running = controller.start(this.#ports, this.#observed);
     const fullMs = controller.periodMs ?? periodMs;
     let fullAtMs = Number.NEGATIVE_INFINITY;
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const reconciler = new Reconciler({
       ...this.#ports,
       name: controller.name,
@@ -106,12 +110,13 @@ export class ControllerRun {
           await running.reconcile({ isFull }, signal);
           if (isFull) fullAtMs = startMs;
           failed = false;
+          begin();
         } finally {
           if (!signal.aborted) metrics.observeRun(controller.name, { ms: clock.monotonic() - startMs, failed });
         }
       },
     });
-    return { controller, feeds: new Set(controller.feeds.map(feedKey)), running, reconciler };
+    return { controller, feeds: new Set(controller.feeds.map(feedKey)), running, reconciler, begun };
   }
 
   #staleness(): string | undefined {
@@ -124,4 +129,12 @@ export class ControllerRun {
     if (problem !== undefined)
       throw new NetplugError('store/unavailable', problem, { hint: 'None needed: the watch is started again' });
   }
+}
+
+/** What is followed then shares the watches of the feeds, which list everything anew when they begin. */
+async function followBeside({ running, reconciler, begun }: Part, signal: AbortSignal): Promise<void> {
+  const over = aborted(signal);
+  await Promise.race([begun, over]);
+  if (!signal.aborted) await running.follow?.(() => reconciler.trigger(), signal);
+  await over;
 }

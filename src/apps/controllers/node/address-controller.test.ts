@@ -1,21 +1,30 @@
-import { beforeEach, describe, expect, it } from 'vitest';
-import { nodeName, nodeOf } from '../../../../test/support/fixtures.ts';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { lockOf, nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { takeSlot } from '../../../../test/support/block-edits.ts';
+import { podOf } from '../../../../test/support/ctl-cluster.ts';
+import { IpamBench } from '../../../../test/support/ipam-bench.ts';
+import { until } from '../../../../test/support/until.ts';
+import { Channel } from '../../../base/channel.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { silentLog } from '../../../base/log.ts';
 import { systemRandom } from '../../../base/random.ts';
+import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
+import type { Collection } from '../../../kube/paths.ts';
+import type { SharedEvent } from '../../../kube/shared-watches.ts';
 import { emptyBlock } from '../../../model/ip-block.ts';
 import { handleOf } from '../../../model/names.ts';
 import type { Node } from '../../../model/node.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import type { ControllerPorts, RunningController } from '../controller.ts';
 import { createControllerMetrics } from '../metrics.ts';
-import type { Observed } from '../observed.ts';
+import type { Feed, Observed, ObservedChange } from '../observed.ts';
 import { addressController } from './address-controller.ts';
 
 const never = new AbortController().signal;
+const PODS: Feed = { side: 'orchestrator', query: { kind: 'pods' } };
 const BLOCK = parseCidr('10.0.0.0/29');
 const nothing = { find: () => undefined, all: () => [], endpointsOf: () => [] } as unknown as Observed;
 const copied = (name: string): Node => {
@@ -61,7 +70,7 @@ describe('the addresses of nodes that are gone', () => {
   const passes = async (): Promise<void> => {
     for (let pass = 0; pass < 6; pass += 1) {
       nowMs += 250;
-      await controller.reconcile({ isFull: false }, never);
+      await controller.reconcile({ isFull: true }, never);
     }
   };
   const nodes = async (): Promise<string[]> => {
@@ -115,5 +124,88 @@ describe('the addresses of nodes that are gone', () => {
     } else database.damage({ endpoint: { node: nodeName('n1'), namespace: 'shop', name: 'web' } });
     await passes();
     expect(await nodes()).toContain('n1');
+  });
+});
+
+/** A node of the API that is silent from the start, and gets the taint later. */
+describe('what pods asked for', () => {
+  const nodeWith = (taints: readonly object[]): ApiObject => ({
+    metadata: { name: 'n1' },
+    spec: { taints },
+    status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
+  });
+  const LOST = nodeWith([{ key: 'node.kubernetes.io/out-of-service' }]);
+  let bench: IpamBench;
+  let node: ApiObject;
+  let events: Channel<SharedEvent>;
+  let controller: RunningController;
+  let triggers: number;
+  let stop: AbortController;
+
+  beforeEach(async () => {
+    bench = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    await bench.assign('c1', { pod: 'db-0', ip: '10.0.0.9' });
+    node = nodeWith([]);
+    events = new Channel<SharedEvent>();
+    triggers = 0;
+    stop = new AbortController();
+    const ports = {
+      ...bench.ports(),
+      clock: { ...systemClock, sleep: async () => Promise.resolve() },
+      api: {
+        get: async ({ plural }: Collection) =>
+          Promise.resolve(plural === 'nodes' ? { outcome: 'ok', value: node } : { outcome: 'not-found' }),
+        create: async () => Promise.resolve({ outcome: 'ok' }),
+        sharedWatch: () => events,
+      },
+      metrics: createControllerMetrics(),
+      confirmCluster: async () => Promise.resolve(),
+    } as unknown as ControllerPorts;
+    const settings = { leakGraceMs: 900_000, nodeRecords: "orchestrator's" } as NodeControllerSettings;
+    controller = addressController(settings).start(ports, nothing);
+    void controller.follow?.(() => (triggers += 1), stop.signal);
+    events.push({ kind: 'all', objects: [node], version: '1' });
+  });
+  afterEach(() => {
+    stop.abort();
+    events.close();
+  });
+
+  const held = (): number => [...bench.database.state().blocks.values()].length;
+  const change = (after: ApiObject): void => {
+    events.push({ kind: 'changes', changes: [{ before: node, after }], version: '2' });
+    node = after;
+  };
+  const lostFrom = (on: string): ObservedChange => {
+    const before = { kind: 'endpoint', query: 0, key: '', version: '', value: podOf('db-0', on, []) } as const;
+    return { feed: PODS, id: 'db-0', before, after: undefined };
+  };
+
+  it('is looked at when its node goes out of service, and when a pod of that node is gone', async () => {
+    expect(controller.note([lostFrom('n1')])).toBe(false);
+    await controller.reconcile({ isFull: false }, never);
+    expect([triggers, held()]).toEqual([0, 1]);
+    change(LOST);
+    await until(() => triggers === 1, 'it is noticed');
+    await controller.reconcile({ isFull: false }, never);
+    expect(held()).toBe(0);
+    expect(controller.note([lostFrom('n2')])).toBe(false);
+    expect(controller.note([lostFrom('n1')])).toBe(true);
+  });
+
+  it('is looked at again after a failure', async () => {
+    change(LOST);
+    await until(() => triggers === 1, 'it is noticed');
+    await bench.ports().store.createResource(lockOf('locked'), never);
+    await expect(controller.reconcile({ isFull: false }, never)).rejects.toMatchObject({ code: 'store/locked' });
+    await bench.ports().store.deleteResource({ kind: 'ClusterInformation', name: 'default' }, never);
+    await controller.reconcile({ isFull: false }, never);
+    expect(held()).toBe(0);
+  });
+
+  it('is released at once by a leader that begins', async () => {
+    change(LOST);
+    await controller.reconcile({ isFull: true }, never);
+    expect(held()).toBe(0);
   });
 });

@@ -1,4 +1,5 @@
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
+import { forEachLimit } from '../../../base/for-each-limit.ts';
 import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
 import { type CollectedGarbage, GarbageCollector } from '../../../ipam/garbage/collect.ts';
 import type { PodPresence } from '../../../ipam/garbage/pod-presence.ts';
@@ -9,8 +10,9 @@ import type { NodeName } from '../../../model/names.ts';
 import { showResourceId } from '../../../model/resource-id.ts';
 import { formatAddress } from '../../../net/address.ts';
 import type { Controller, ControllerPorts, RunningController } from '../controller.ts';
-import type { Feed, Observed } from '../observed.ts';
+import { endpointIn, type Feed, type Observed, type ObservedChange } from '../observed.ts';
 import { liveView } from './live-view.ts';
+import { OutOfServiceNodes } from './out-of-service.ts';
 import { NODE_RECORDS, ORCHESTRATOR_NODES } from './node-controller.ts';
 import { isOfOrchestrator } from './plan-node.ts';
 
@@ -19,10 +21,17 @@ const PODS: Feed = { side: 'orchestrator', query: { kind: 'pods' } };
 /** An address is released at most half a grace period later than that period ends. */
 const PASSES_PER_GRACE = 4;
 const PERIODS = { leastMs: 250, mostMs: 300_000 };
+/** Pods of a node that is out of service are deleted one soon after the other: one look at its blocks serves many of them. */
+const GATHER_MS = 1000;
+/** Nodes that are looked at, at once. */
+const NODES_AT_ONCE = 4;
 /** Maximum number of addresses that are named in one line of the log and in one event. */
 const NAMED = 20;
 
-/** Releases addresses of pods, tunnel devices and nodes that are gone, and blocks and records of those nodes. */
+/**
+ * Releases addresses of pods, tunnel devices and nodes that are gone, and blocks and records of those nodes: in full runs, and what
+ * pods have asked for as soon as pod and node are lost.
+ */
 export function addressController(settings: NodeControllerSettings): Controller {
   const { leakGraceMs: graceMs, nodeRecords } = settings;
   const wantedMs = Math.ceil(graceMs / PASSES_PER_GRACE);
@@ -49,23 +58,69 @@ class AddressCollection implements RunningController {
   readonly #ports: CollectionPorts;
   readonly #collector: GarbageCollector;
   readonly #settings: NodeControllerSettings;
+  readonly #lost: OutOfServiceNodes;
+  /** Nodes that have gone out of service, or from which a pod has gone since. */
+  #due = new Set<NodeName>();
 
   constructor(ports: CollectionPorts, collector: GarbageCollector, settings: NodeControllerSettings) {
     this.#ports = ports;
     this.#collector = collector;
     this.#settings = settings;
+    this.#lost = new OutOfServiceNodes(ports);
   }
 
-  /** Only the time decides. */
-  note(): boolean {
-    return false;
+  /** Otherwise, only the time decides. */
+  note(changes: readonly ObservedChange[]): boolean {
+    for (const { before } of changes) {
+      const node = endpointIn(before)?.value.spec.node;
+      // Names of nodes in pods of the API are those under which agents register.
+      if (node !== undefined && this.#lost.has(node)) this.#due.add(node as NodeName);
+    }
+    return this.#due.size > 0;
   }
 
-  async reconcile(_: { readonly isFull: boolean }, signal: AbortSignal): Promise<void> {
+  async follow(trigger: () => void, signal: AbortSignal): Promise<void> {
+    await this.#lost.follow((node) => {
+      this.#due.add(node);
+      trigger();
+    }, signal);
+  }
+
+  async reconcile({ isFull }: { readonly isFull: boolean }, signal: AbortSignal): Promise<void> {
+    if (isFull) {
+      this.#due.clear();
+      await this.#collect(signal);
+      return;
+    }
+    if (this.#due.size === 0) return;
+    await this.#ports.clock.sleep(GATHER_MS, signal);
+    const due = this.#due;
+    this.#due = new Set();
+    try {
+      await forEachLimit([...due], NODES_AT_ONCE, async (node) => {
+        await this.#reportAtOnce(await this.#collector.releaseAskedFor(node, signal), signal);
+      });
+    } catch (cause) {
+      for (const node of due) this.#due.add(node);
+      throw cause;
+    }
+  }
+
+  async #collect(signal: AbortSignal): Promise<void> {
     const done = await this.#collector.pass(signal);
     await this.#report(done, signal);
     if (this.#settings.nodeRecords === 'own')
       for (const node of done.retired.keys()) await this.#deleteRecord(node, signal);
+  }
+
+  async #reportAtOnce(released: readonly HeldAddress[], signal: AbortSignal): Promise<void> {
+    const { log, metrics } = this.#ports;
+    metrics.addresses.countReleased(released.length);
+    for (const [node, addresses] of byNode(released)) {
+      log.info('requested addresses released', { node, ...listed(addresses) });
+      const message = `${namesOf(addresses)} were released: their pods had asked for them and are gone, and the node is out of service`;
+      await this.#tell(node, { reason: 'NetplugAddressesReleased', message }, signal);
+    }
   }
 
   async #report(done: CollectedGarbage, signal: AbortSignal): Promise<void> {
@@ -84,6 +139,7 @@ class AddressCollection implements RunningController {
       const message = `${namesOf(addresses)} were released: their pods have been gone for ${grace}`;
       await this.#tell(node, { reason: 'NetplugAddressesReleased', message }, signal);
     }
+    await this.#reportAtOnce(done.releasedAtOnce, signal);
     for (const [node, { returnedBlocks, orphanedBlocks, endpoints }] of done.retired) {
       metrics.addresses.countBlocks(returnedBlocks + orphanedBlocks);
       log.info('node retired', { node, blocks: returnedBlocks + orphanedBlocks, endpoints });

@@ -6,18 +6,14 @@ import type { LiveView } from '../../../ipam/garbage/views.ts';
 import type { ApiAnswer } from '../../../kube/answers.ts';
 import { type ApiObject, isMirrorPod } from '../../../kube/objects.ts';
 import { isObjectName, NODES, PODS } from '../../../kube/paths.ts';
-import { isConditionTrue } from '../../../kube/status/conditions.ts';
 import type { ControllerPorts } from '../controller.ts';
+import { isOutOfService } from './out-of-service.ts';
 import { isOfOrchestrator } from './plan-node.ts';
 
 const PodParts = v.object({
   spec: v.object({ nodeName: v.nullish(v.string(), '') }),
   status: v.optional(v.object({ phase: v.nullish(v.string(), '') }), {}),
 });
-
-/** Taint by which an administrator says that nothing runs on a node any more. */
-const OUT_OF_SERVICE = 'node.kubernetes.io/out-of-service';
-const NodeParts = v.object({ taints: v.nullish(v.array(v.object({ key: v.string() }))) });
 
 /** Asks the API, and for a node that it does not have the records of the datastore. */
 export function liveView(
@@ -41,13 +37,6 @@ export function liveView(
       return record !== undefined && isOfOrchestrator(record) ? 'gone' : 'foreign';
     },
   };
-}
-
-/** The taint says that the machine is off or has been restarted. A kubelet that reports knows better. */
-function isOutOfService(node: ApiObject): boolean {
-  const read = v.safeParse(NodeParts, node['spec'] ?? {});
-  const taints = read.success ? (read.output.taints ?? []) : [];
-  return taints.some(({ key }) => key === OUT_OF_SERVICE) && !isConditionTrue(node, 'Ready');
 }
 
 /** Only "not found" says that an object is not there. @throws store/unavailable */
