@@ -2,6 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import type { Allocation, IpBlock } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import type { NodeName } from '../model/names.ts';
+import { OUT_OF_SERVICE_TAINT } from '../model/out-of-service.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, cidrSize, cidrsOverlap, formatCidr } from '../net/cidr.ts';
 import { isOverUsedRange, OVERLAP_HINT, type Pool, whyClosed } from './choose-pools.ts';
@@ -27,15 +28,37 @@ function describeAsked({ address, askedBy }: RequestedAddress): string {
   return askedBy === undefined ? formatAddress(address) : `${formatAddress(address)}, asked for by ${askedBy}`;
 }
 
-export function addressTakenError(asked: RequestedAddress, holder: Allocation): NetplugError {
-  const { address } = asked;
+/**
+ * Returns the error for a requested address that `holder` has, with the way out of it: a holder on another node may be lost
+ * with that node, which no one but an administrator can tell.
+ */
+export function addressTakenError(
+  asked: RequestedAddress,
+  { holder, successor }: { readonly holder: Allocation; readonly successor: Allocation },
+): NetplugError {
+  const address = formatAddress(asked.address);
+  const isSamePod =
+    holder.pod !== undefined && holder.pod === successor.pod && holder.namespace === successor.namespace;
+  const earlier = isSamePod ? ', an earlier pod of this name' : '';
+  const ways = [
+    ...(isSamePod ? [] : ['Request another address, or delete the pod that holds this one']),
+    holder.node === successor.node
+      ? 'Run "netplugctl ipam check" to find out whether it is leaked'
+      : lostHolderHint(address, holder.node),
+  ];
   return new NetplugError(
     'ipam/address-taken',
-    `Cannot assign ${describeAsked(asked)}: held by ${describeHolder(holder)}`,
-    {
-      hint: 'Request another address, or delete the pod that holds this one; run "netplugctl ipam check" to find out whether it is leaked',
-      facts: { address: formatAddress(address), holder: holder.containerId, node: holder.node },
-    },
+    `Cannot assign ${describeAsked(asked)}: held by ${describeHolder(holder)}${earlier}`,
+    { hint: ways.join('. '), facts: { address, holder: holder.containerId, node: holder.node } },
+  );
+}
+
+/** Says how an address is moved from a node that is lost, and what must be true before. */
+function lostHolderHint(address: string, node: NodeName): string {
+  return (
+    `If the machine of node "${node}" is off for good, taint the node with ${OUT_OF_SERVICE_TAINT}: netplug-orch-controllers ` +
+    `release the address as soon as the API has that pod no more. Or, only when no container on node "${node}" ` +
+    `can use the address any more, run "netplugctl ipam release --ip ${address} --force"`
   );
 }
 

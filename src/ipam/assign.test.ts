@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ipamConfigurationOf, lockOf, nodeOf, poolOf, reservationOf } from '../../test/support/fixtures.ts';
-import { IpamBench, requestOf } from '../../test/support/ipam-bench.ts';
+import { type Ask, IpamBench, requestOf } from '../../test/support/ipam-bench.ts';
+import { isNetplugError } from '../base/errors.ts';
 import { assign, dryRunAssign } from './assign.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import { formatAddress } from '../net/address.ts';
@@ -428,7 +429,25 @@ describe('a pod that is replaced under its name', () => {
     await ipam.assign('old', { ip: '10.0.0.9', pod: 'db-0', node: 'n1' });
     await expect(ipam.assign('new', { ip: '10.0.0.9', pod: 'db-0', node: 'n2' })).rejects.toMatchObject({
       code: 'ipam/address-taken',
-      message: expect.stringContaining('pod "default/db-0" on node "n1"'),
+      message: expect.stringMatching(/held by pod "default\/db-0" on node "n1" since .*, an earlier pod of this name$/),
     });
+  });
+
+  it('gets an error that names the way out, where it is lost with the node of its holder', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    await ipam.assign('old', { ip: '10.0.0.9', pod: 'db-0', node: 'n1' });
+    const hintFor = async (ask: Ask): Promise<string> => {
+      const cause: unknown = await ipam.assign('new', { ip: '10.0.0.9', ...ask }).catch((error: unknown) => error);
+      return isNetplugError(cause) ? (cause.hint ?? '') : '';
+    };
+    const command = 'run "netplugctl ipam release --ip 10.0.0.9 --force"';
+    for (const pod of ['db-0', 'other']) {
+      const hint = await hintFor({ pod, node: 'n2' });
+      expect(hint).toContain('taint the node with node.kubernetes.io/out-of-service');
+      expect(hint).toContain(`only when no container on node "n1" can use the address any more, ${command}`);
+      expect(hint.includes('delete the pod')).toBe(pod === 'other');
+    }
+    // On the same node, the kernel knows.
+    expect(await hintFor({ pod: 'other', node: 'n1' })).not.toContain(command);
   });
 });

@@ -204,7 +204,7 @@ function planExact(state: PlanState, request: AddressRequest, address: Address):
   }
   const holder = holderOf(planned.block, address);
   if (holder !== undefined && !isPredecessor(holder, request.allocation)) {
-    throw addressTakenError(asked, holder);
+    throw addressTakenError(asked, { holder, successor: request.allocation });
   }
   const isElsewhere = planned.block.node !== undefined && planned.block.node !== node;
   if (input.view.config.strictAffinity && isElsewhere && holder === undefined)
