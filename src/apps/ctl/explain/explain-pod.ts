@@ -10,10 +10,11 @@ import { isBypassed } from '../../../cni/pod-network.ts';
 import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
 import { type AssignRequest, dryRunAssign } from '../../../ipam/assign.ts';
 import { poolAround, decodePools } from '../../../ipam/choose-pools.ts';
-import { type HeldAddress, heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
+import type { HeldAddress, IpBlock } from '../../../model/ip-block.ts';
 import { FAMILIES, type Family, formatAddress } from '../../../net/address.ts';
 import { explainPools, type ExplainedPool, type PoolScene } from './explain-pools.ts';
 import { type Method, methodsFor } from './methods.ts';
+import type { PodHolding } from './pod-holding.ts';
 import { requestStep, type StoreStep, storeSteps } from './store-steps.ts';
 
 export interface ExplainPorts extends RetryPorts {
@@ -26,6 +27,8 @@ export interface ExplainPorts extends RetryPorts {
 /** Explanation of the addresses of a pod. */
 export interface ExplainedPod {
   readonly held: readonly HeldThen[];
+  /** What pods hold that had the name before, and that the orchestrator has no more. */
+  readonly heldByEarlier: readonly HeldThen[];
   readonly families: readonly ExplainedFamily[];
   /** Writes of an ADD to the datastore now; undefined when the pod has addresses, or ADD would be refused. */
   readonly wouldDo: readonly StoreStep[] | undefined;
@@ -54,22 +57,30 @@ export interface ExplainedFamily {
 
 export type ExplainedRefusal = Pick<NetplugError, 'code' | 'message' | 'hint'>;
 
+/** The blocks, and what of them the pod of the call holds, or held under its name before. */
+export interface PodScene {
+  readonly blocks: readonly Stored<IpBlock>[];
+  readonly holding: PodHolding;
+}
+
 /** Explains the addresses of the pod of a call with the facts that ADD reads. Writes nothing. @throws store/* */
 export async function explainPod(
   ports: ExplainPorts,
   call: CniCall,
-  blocks: readonly Stored<IpBlock>[],
+  { blocks, holding }: PodScene,
 ): Promise<ExplainedPod> {
   const view = await ports.store.readNodeView(call.node, undefined, call.signal);
   const pools = decodePools(view.pools, ports.ownRanges);
-  const held = heldByPod(blocks, call.pod).map(({ address, allocation }): HeldThen => {
+  const heldThen = ({ address, allocation }: HeldAddress): HeldThen => {
     const { node, at, containerId, chosenBy, considered = [] } = allocation;
     const pool = poolAround(pools, address)?.name;
     return { address: formatAddress(address), pool, node, since: at, containerId, chosenBy, considered };
-  });
+  };
+  const held = holding.own.map(heldThen);
   const noNode = `Node "${call.node}" does not exist: pools select it like a node without labels`;
   const notes = [...view.problems, ...(view.node === undefined ? [noNode] : [])];
-  const known = { held, families: [], wouldDo: undefined, refusal: undefined, notes };
+  const heldByEarlier = holding.earlier.map(heldThen);
+  const known = { held, heldByEarlier, families: [], wouldDo: undefined, refusal: undefined, notes };
 
   const { ipam } = call.config;
   if (ipam.type !== 'netplug-ipam') {
@@ -101,17 +112,6 @@ export async function explainPod(
     wouldDo: next?.steps,
     refusal,
   };
-}
-
-/** Returns the addresses that a pod holds in the blocks. */
-export function heldByPod(
-  blocks: readonly Stored<IpBlock>[],
-  pod: { readonly namespace: string; readonly name: string } | undefined,
-): readonly HeldAddress[] {
-  if (pod === undefined) return [];
-  return blocks.flatMap(({ value }) =>
-    heldAddresses(value, (holder) => holder.pod === pod.name && holder.namespace === pod.namespace),
-  );
 }
 
 interface Attempt {

@@ -20,10 +20,11 @@ export function renderExplainedAddress({ reasons, ...report }: ExplainedAddress)
 
 /** Renders the addresses of the pod first, then how they are chosen. */
 export function renderExplainedPod(place: PodPlace, explained: ExplainedPod): string {
-  const { held, wouldDo, refusal, families, notes } = explained;
+  const { held, heldByEarlier, wouldDo, refusal, families, notes } = explained;
   const sections: [string, readonly string[]][] = [
     ['', [`node: ${place.node} (${place.nodeFrom})`, `network configuration: ${place.netconf ?? 'defaults'}`]],
     ['addresses', held.flatMap(heldLines)],
+    ['addresses that an earlier pod of this name holds', heldByEarlier.flatMap(heldLines)],
     ['an ADD now would be refused', refusal === undefined ? [] : [refusal.message, `hint: ${refusal.hint ?? 'none'}`]],
     ['an ADD now would', wouldDo === undefined ? [] : wouldDo.map(storeLine)],
     ...families.flatMap(familySections),

@@ -13,8 +13,9 @@ import { readCluster } from '../ipam/read-cluster.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderDocument } from '../render-document.ts';
 import { explainAddress } from './explain-address.ts';
-import { explainPod, type HeldThen, heldByPod } from './explain-pod.ts';
+import { explainPod, type HeldThen } from './explain-pod.ts';
 import { findNetconf, type FoundNetconf, readNetconf } from './find-netconf.ts';
+import { type FoundPod, holdingOf, type PodHolding } from './pod-holding.ts';
 import { type PodPlace, renderExplainedAddress, renderExplainedPod } from './render-explained.ts';
 import { invocationOf, parsePodName, thisNode } from './run-plan-add.ts';
 import { neededRanges } from './needed-ranges.ts';
@@ -65,19 +66,20 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
     const { raw, config } = netconf ?? assumed(datastore);
     await using orch = openOrchOf(context, datastore, config.orch);
     const { blocks } = await store.listBlocks(signal);
-    const [holder] = heldByPod(blocks, pod);
     const asks = config.policyType === 'orch' ? orch : undefined;
-    const known = holder?.allocation.node ?? (await nodeInRecords({ store, orch: asks }, pod, signal));
+    const found = await findPod(asks, pod, signal);
+    const holding = holdingOf(blocks, pod, found);
+    const [holder] = holding.own;
     const here = thisNode(context, config);
-    const nodeFrom =
-      options.node !== undefined ? 'from --node' : known === undefined ? 'this machine' : 'the node of the pod';
+    const known = placeOf(found, holding) ?? (await placeInRecords(store, { pod, found }, signal));
+    const nodeFrom = options.node !== undefined ? 'from --node' : (known?.from ?? 'this machine');
     // Names on the command line and in records are not validated.
-    const node = ((options.node ?? known) as NodeName | undefined) ?? here;
+    const node = ((options.node ?? known?.node) as NodeName | undefined) ?? here;
     const container = holder?.allocation.containerId;
     const invocation = invocationOf({ pod: text, args: undefined, container, netns: undefined, ifName: 'eth0' });
     const call = decodeCall({ invocation, config, raw }, node, { work: signal, cleanup: signal });
     const ownRanges = await neededRanges(context, { store, node, isHere: node === here });
-    const explained = await explainPod({ ...ports, store, orch, ownRanges }, call, blocks);
+    const explained = await explainPod({ ...ports, store, orch, ownRanges }, call, { blocks, holding });
     const place: PodPlace = { pod: text, node, nodeFrom, netconf: netconf?.file };
     const notes = [
       ...explained.notes,
@@ -90,24 +92,55 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
   });
 }
 
-/** Returns the node in the pod's endpoint, or else the node to which Kubernetes has scheduled the pod. */
-async function nodeInRecords(
-  { store, orch }: { store: Store; orch: OrchReader | undefined },
+/** Returns what the orchestrator says about the pod; it is not asked without `orch`. @throws store/* */
+async function findPod(
+  orch: OrchReader | undefined,
   pod: { readonly namespace: string; readonly name: string },
   signal: AbortSignal,
-): Promise<string | undefined> {
-  const { endpoints } = await store.listEndpoints(undefined, signal);
-  const endpoint = endpoints.find(
-    ({ value: { metadata, spec } }) => spec.pod === pod.name && metadata.namespace === pod.namespace,
-  );
-  if (endpoint !== undefined || orch === undefined) return endpoint?.value.spec.node;
+): Promise<FoundPod> {
+  if (orch === undefined) return 'unasked';
   try {
-    return (await orch.readPod(pod, signal)).nodeName;
+    return await orch.readPod(pod, signal);
   } catch (cause) {
     // The explanation reports a missing pod.
     if (!isNetplugError(cause, 'orch/not-found')) throw cause;
-    return undefined;
+    return 'missing';
   }
+}
+
+interface Place {
+  readonly node: string;
+  readonly from: string;
+}
+
+const OF_POD = 'the node of the pod';
+
+/** The orchestrator knows where the pod is; records may be of an earlier pod of the name. */
+function placeOf(found: FoundPod, { own, earlier }: PodHolding): Place | undefined {
+  if (typeof found === 'object')
+    return found.nodeName === undefined ? undefined : { node: found.nodeName, from: OF_POD };
+  const [holder] = own;
+  if (holder !== undefined) return { node: holder.allocation.node, from: OF_POD };
+  const [before] = earlier;
+  return before === undefined
+    ? undefined
+    : { node: before.allocation.node, from: 'the node of an earlier pod of this name' };
+}
+
+/** Returns the node in the endpoint of the pod. */
+async function placeInRecords(
+  store: Store,
+  { pod, found }: { readonly pod: { readonly namespace: string; readonly name: string }; readonly found: FoundPod },
+  signal: AbortSignal,
+): Promise<Place | undefined> {
+  const { endpoints } = await store.listEndpoints(undefined, signal);
+  const endpoint = endpoints.find(
+    ({ value: { metadata, spec } }) =>
+      spec.pod === pod.name &&
+      metadata.namespace === pod.namespace &&
+      (typeof found !== 'object' || spec.podUID === found.uid),
+  );
+  return endpoint === undefined ? undefined : { node: endpoint.value.spec.node, from: OF_POD };
 }
 
 /** Returns what the links of the containers lack on this machine. */

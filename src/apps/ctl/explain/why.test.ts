@@ -225,6 +225,49 @@ describe('netplugctl why pod', () => {
     expect((await explained('why pod shop/web', pods)).notes.join()).toContain('Node "node-z" does not exist');
   });
 
+  /** A pod with a fixed address on node-a, as ADD leaves it. */
+  const DB = { nodeName: 'node-a', annotations: { 'cni.netplug/ipAddrs': '["10.65.0.5"]' } };
+  const startDb = async (): Promise<void> => {
+    await installNetconf(POLICY);
+    const env = { CNI_ARGS: 'K8S_POD_NAMESPACE=shop;K8S_POD_NAME=db-0' };
+    const pods = [podFactsOf('shop', 'db-0', { ...DB, uid: 'uid-1' })];
+    expect(await node.call('ADD', { conf: POLICY, pods, env })).toMatchObject({ status: 0 });
+  };
+
+  it('names the pod and the node that hold the fixed address of a pod that starts elsewhere', async () => {
+    await startDb();
+    const next = podFactsOf('shop', 'db-0', { ...DB, uid: 'uid-2', nodeName: 'node-z' });
+    const { status, out } = await run('why pod shop/db-0', [next]);
+    expect(status).toBe(1);
+    expect(out).toMatch(/^pod shop\/db-0 gets no address\n {2}node: node-z \(the node of the pod\)\n/);
+    expect(out).toMatch(
+      /addresses that an earlier pod of this name holds\n {2}10\.65\.0\.5 of pool "blue" since .* on node node-a\n/,
+    );
+    expect(out).toMatch(/held by pod "shop\/db-0" on node "node-a" since .*, an earlier pod of this name\n/);
+    expect(out).toContain('netplugctl ipam release --ip 10.65.0.5 --force');
+    // The orchestrator has chosen no node yet.
+    const pending = await run('why pod shop/db-0', [podFactsOf('shop', 'db-0', { annotations: {}, uid: 'uid-2' })]);
+    expect(pending.out).toContain('node: node-a (this machine)');
+    expect(pending.out).toContain('an earlier pod of this name holds');
+  });
+
+  it('does not call an address that of a pod which the orchestrator has no more', async () => {
+    await startDb();
+    const { status, out } = await run('why pod shop/db-0');
+    expect(status).toBe(1);
+    expect(out).toMatch(
+      /^pod shop\/db-0 gets no address\n {2}node: node-a \(the node of an earlier pod of this name\)\n/,
+    );
+    expect(out).toMatch(/an earlier pod of this name holds\n {2}10\.65\.0\.5 of pool "blue"/);
+  });
+
+  it.each(['uid-1', 'uid-of-the-next'])('counts what the pod holds on its node as its own: %s', async (uid) => {
+    await startDb();
+    const { status, out } = await run('why pod shop/db-0', [podFactsOf('shop', 'db-0', { ...DB, uid })]);
+    expect(status).toBe(0);
+    expect(out).toMatch(/^pod shop\/db-0 has 10\.65\.0\.5\n {2}node: node-a \(the node of the pod\)\n/);
+  });
+
   it('notes its assumptions', async () => {
     const { out } = await run('why pod shop/web');
     expect(out).toContain('defaults are assumed; use --netconf FILE');
