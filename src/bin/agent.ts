@@ -118,6 +118,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     collect: async () => [
       ...asNodeProblems(CALL_PROBLEMS.threads, threadFailures(threads)),
       ...asNodeProblems(CALL_PROBLEMS.calls, nodes.problems()),
+      ...asNodeProblems(CALL_PROBLEMS.lostAddress, nodes.warnings()),
       ...((await network?.problems()) ?? []),
       ...pluginFiles.problems(),
     ],
@@ -193,7 +194,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   const pod = readVariable(env, 'POD_NAME');
   const health = {
     notReady: async () => [...(await obstacles()), ...pluginFiles.failures()],
-    warnings: pluginFiles.warnings,
+    warnings: () => [...pluginFiles.warnings(), ...nodes.warnings()],
     pod,
     metrics,
     log,

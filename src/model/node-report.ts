@@ -67,6 +67,11 @@ export const CALL_PROBLEMS = {
     severity: 'error',
     remedy: 'Look at the datastore: "netplugctl doctor" names what cannot be reached',
   },
+  lostAddress: {
+    code: 'agent/lost-address',
+    severity: 'warning',
+    remedy: 'Delete the pod that must not run; where the orchestrator has it no more, stop the container on this node',
+  },
 } as const;
 
 /** One sentence, or one with what to do and a code of its own. */

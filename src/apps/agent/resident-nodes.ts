@@ -88,6 +88,11 @@ export class ResidentNodes implements AsyncDisposable {
     return [...this.#unidentified(), ...states];
   }
 
+  /** Returns what an administrator must act on although calls are served, a sentence each. */
+  warnings(): readonly string[] {
+    return this.#states().flatMap(({ warnings }) => warnings);
+  }
+
   #states(): readonly ResidentState[] {
     return this.#list().map(({ state }) => state);
   }

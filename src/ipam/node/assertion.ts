@@ -4,15 +4,18 @@ import type { Log } from '../../base/log.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { ensureClusterId } from '../../datastore/keep-cluster-information.ts';
 import { type LinkedPorts, restoreUsedAddresses } from '../restore-used-addresses.ts';
-import { type AddressInUse, addressInUseKey } from '../plan-assertion.ts';
-import type { NodeName } from '../../model/names.ts';
+import { lostAddressProblem } from '../lost-address.ts';
+import { type AddressConflict, type AddressInUse, addressInUseKey } from '../plan-assertion.ts';
+import { interfaceKey, type NodeName } from '../../model/names.ts';
 import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
 import type { LocalView } from './local-view.ts';
 
 /** Time that other nodes have, after a rollback of the datastore, to record the addresses of their pods. */
 const GRACE_MS = 5000;
+/** Time after which addresses that another attachment held are looked at again. */
+const CONTESTED_MS = 60_000;
 
-export interface NodeAssertionPorts extends RetryPorts, Pick<LinkedPorts, 'listAddressesInUse'> {
+export interface NodeAssertionPorts extends RetryPorts, LinkedPorts {
   readonly store: AllocationStore & ResourceStore;
   readonly log: Log;
   readonly view: LocalView;
@@ -33,6 +36,9 @@ export class NodeAssertion {
   #rollbacks: number | undefined;
   /** End of the grace period, on the monotonic clock. */
   #graceEndsMs = 0;
+  #conflicts: readonly AddressConflict[] = [];
+  /** End of the last run, on the monotonic clock. */
+  #endedMs = 0;
 
   constructor(
     ports: NodeAssertionPorts,
@@ -48,6 +54,18 @@ export class NodeAssertion {
     return Math.max(0, this.#graceEndsMs - this.#ports.clock.monotonic());
   }
 
+  /** Reports whether to run again because another attachment held what a pod of this node uses, a while ago. */
+  isDue(): boolean {
+    return this.#conflicts.length > 0 && this.#ports.clock.monotonic() - this.#endedMs >= CONTESTED_MS;
+  }
+
+  /** Returns what an administrator must act on: running pods of this node whose addresses others hold, a sentence each. */
+  warnings(): readonly string[] {
+    if (this.#conflicts.length === 0) return [];
+    const attached = this.#ports.listAttached();
+    return this.#conflicts.filter(({ owner }) => attached.has(interfaceKey(owner))).map(lostAddressProblem);
+  }
+
   /** Records what pods use and the datastore has lost. @throws store/* */
   async run(signal: AbortSignal): Promise<void> {
     const { store, log, view: local, checkIdentity } = this.#ports;
@@ -60,7 +78,7 @@ export class NodeAssertion {
     const isRolledBack = hasFallen || local.isAheadOf(view, (version, than) => store.isOlder(version, than));
     const held = local.held();
     const known = new Map(held.map((each) => [addressInUseKey(each), each.allocation]));
-    const { asserted } = await restoreUsedAddresses(
+    const { asserted, conflicts } = await restoreUsedAddresses(
       { ...this.#ports, listAddressesInUse: async () => this.#listAddressesInUse(isRolledBack ? held : []) },
       {
         node: this.#node,
@@ -70,6 +88,8 @@ export class NodeAssertion {
       signal,
     );
     this.#rollbacks = view.rollbacks;
+    this.#conflicts = conflicts;
+    this.#endedMs = this.#ports.clock.monotonic();
     if (asserted.length === 0 && !isRolledBack) return;
     log.error('datastore rolled back, addresses of pods recorded again', {
       recorded: asserted.length,

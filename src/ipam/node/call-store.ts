@@ -1,6 +1,6 @@
 import type { CallStore } from '../../datastore/store.ts';
 import type { NamedDatastore } from './named-datastore.ts';
-import type { TimePhase } from './resident-node.ts';
+import type { TimePhase } from './time-phase.ts';
 
 /**
  * Returns the datastore for one call. Allocations use the connection of the resident node, which every configuration of

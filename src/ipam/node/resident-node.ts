@@ -28,6 +28,7 @@ import { type Host, newRunId } from './run-id.ts';
 import { asStored, isReleaseBesideView, isDecidedLocally, sortChanges, takesAddresses } from './sort-changes.ts';
 import { PreallocatedAddresses } from './preallocated.ts';
 import type { ResidentState } from './resident-state.ts';
+import type { TimePhase } from './time-phase.ts';
 import { WarmPool } from './warm-pool.ts';
 
 /** Interval at which the warm pools are checked while nothing happens. */
@@ -65,9 +66,6 @@ export interface CommitOptions {
   readonly signal: AbortSignal;
   readonly time: TimePhase;
 }
-
-/** Awaits work as a phase of the call it belongs to. */
-export type TimePhase = <T>(phase: string, work: () => Promise<T>) => Promise<T>;
 
 /**
  * The datastore of one node's agent. Reads come from a cache that a watch updates. Decisions that the node may make alone
@@ -159,6 +157,7 @@ export class ResidentNode {
     return {
       isReady: this.#writeBehind !== undefined,
       problem: this.#isWatchDown || this.#isUnreachable ? reasonOf(this.#problem) : undefined,
+      warnings: this.#assertion.warnings(),
       waiting: this.#writeBehind?.depth ?? 0,
       blocks,
       pools: this.#cache.pools,
@@ -394,6 +393,7 @@ export class ResidentNode {
   }
 
   #check(): void {
+    if (this.#assertion.isDue()) this.#watch.abort(RESTART);
     if (!this.#isWatchDown) void this.#otherRuns.recoverEnded(this.#stop.signal);
     if (this.#warmPool.hasAged()) this.#writeBehind?.trigger();
     if (!this.#isWatchDown && !this.#isUnreachable) void this.#warmPool.returnIdle();

@@ -5,6 +5,8 @@ export interface ResidentState {
   readonly isReady: boolean;
   /** Reason why the node is not ready or the datastore is unavailable; undefined when neither is so. */
   readonly problem: string | undefined;
+  /** What an administrator must act on although calls are served, a sentence each. */
+  readonly warnings: readonly string[];
   readonly waiting: number;
   readonly blocks: readonly {
     readonly pool: string;
