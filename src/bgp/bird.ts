@@ -89,9 +89,9 @@ export class Bird {
     return reply === undefined ? undefined : readSessions(reply);
   }
 
-  /** Starts the sessions again, as BIRD does not by itself while it cannot listen. */
-  async restartSessions(names: readonly string[], signal: AbortSignal): Promise<void> {
-    for (const name of names) await this.#ask(`restart ${name}`, signal);
+  /** Begins the sessions, which BIRD disables when it cannot listen. */
+  async enableSessions(names: readonly string[], signal: AbortSignal): Promise<void> {
+    for (const name of names) await this.#ask(`enable ${name}`, signal);
   }
 
   /** Resolves when the BIRD process has exited. */

@@ -96,9 +96,11 @@ describe('BIRD', () => {
   it('does not listen while another program has its port, and begins its sessions when it is told to try again', async () => {
     const config = `router id 192.0.2.1;
 protocol device {}
-protocol bgp peer_a { description "global"; local 127.0.0.1 as 64512; neighbor 127.0.0.9 as 64513; ipv4 { import none; export none; }; }
+protocol bgp peer_a { description "global"; local 192.0.2.1 as 64512; neighbor 192.0.2.9 as 64513; ipv4 { import none; export none; }; }
 `;
-    await netns.exec('ip', 'link', 'set', 'lo', 'up');
+    await netns.exec('ip', 'link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'up1');
+    await netns.addAddress('192.0.2.1/24', 'up0');
+    for (const link of ['up0', 'up1']) await netns.exec('ip', 'link', 'set', link, 'up');
     const other = spawn('nsenter', [`--net=${netns.path}`, 'nc', '-l', '-k', '179'], { stdio: 'ignore' });
     const isTaken = async (): Promise<boolean> => (await netns.exec('ss', '-ltn')).includes(':179');
     try {
@@ -110,7 +112,7 @@ protocol bgp peer_a { description "global"; local 127.0.0.1 as 64512; neighbor 1
       other.kill();
     }
     await until(async () => !(await isTaken()), 'the port is free');
-    await bird.restartSessions(['peer_a'], signal);
+    await bird.enableSessions(['peer_a'], signal);
     await until(async () => (await bird.status(signal))?.some(isDeaf) === false, 'BIRD listens');
     await bird.stop(signal);
   });

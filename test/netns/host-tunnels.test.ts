@@ -141,7 +141,7 @@ describe('tunnels on a real host', () => {
     ['2001:db8::1', 'local 2001:db8::1'],
   ])('of %s name the device of another program that has their number and port', async (local, words) => {
     await using node = await newNode();
-    await node.netns.exec('ip', 'link', 'add', 'up0', 'type', 'dummy');
+    await node.netns.exec('ip', 'link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'up1');
     await node.netns.exec(
       'ip',
       'link',

@@ -90,7 +90,7 @@ export class MemoryBird {
   }
 
   /** Sessions that could not listen begin once the port is free. */
-  async restartSessions(): Promise<void> {
+  async enableSessions(): Promise<void> {
     if (this.portHolder === undefined) this.sessions = [];
     return Promise.resolve();
   }

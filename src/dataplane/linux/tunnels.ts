@@ -68,7 +68,7 @@ export async function findRivals(
   vxlan: { readonly vni: number; readonly port: number },
 ): Promise<readonly string[]> {
   using socket = RouteSocket.open(addon);
-  return rivalsOf(socket, vxlan);
+  return await rivalsOf(socket, vxlan);
 }
 
 /** See HostNetwork.removeTunnel. */

@@ -387,11 +387,10 @@ describe('the network of a node', () => {
     const a = startNode('a', { store: openMemoryStore(database, { fault }), host: hostAt('192.0.2.1/24'), clock });
     await works(a);
     // A change of the Node has the same reported again.
-    const reports = (): unknown[] => [
-      ...database.networkReports
+    const reports = (): unknown[] =>
+      database.networkReports
         .map(({ isUp, message }) => isUp || message)
-        .filter((report, at, all) => report !== all[at - 1]),
-    ];
+        .filter((report, at, all) => report !== all[at - 1]);
     isAway = true;
     await store.updateResource(nodeOf('a', { zone: 'x' }), never);
     await until(() => a.network.problems().some(({ text }) => text.startsWith('node facts: ')), 'it says so');

@@ -26,7 +26,7 @@ const NEEDED_CHECK_MS = 5000;
 const RESTART_MS = 1000;
 
 export interface BgpPorts extends RenewalPorts {
-  readonly bird: RenewalPorts['bird'] & Pick<Bird, 'apply' | 'ended' | 'restartSessions' | 'findProcess'>;
+  readonly bird: RenewalPorts['bird'] & Pick<Bird, 'apply' | 'ended' | 'enableSessions' | 'findProcess'>;
   /** Returns the program that listens on a TCP port of the host, apart from that process; undefined when none can be seen. */
   readonly findListener: (port: number, except: number | undefined) => Promise<string | undefined>;
   /** Where BIRD writes its log. */
@@ -131,7 +131,7 @@ export class BgpReconciler {
     const deaf = async (): Promise<readonly SessionStatus[]> => (await bird.status(signal))?.filter(isDeaf) ?? [];
     const before = await deaf();
     if (before.length === 0) return;
-    await bird.restartSessions(
+    await bird.enableSessions(
       before.map(({ name }) => name),
       signal,
     );
