@@ -177,6 +177,15 @@ describe('netplugctl install cluster on an API server', () => {
     expect(removal.out).toContain(`cluster: ${cluster}\n`);
     // A namespace is enough to have something to remove.
     await server.kubectl('create', 'namespace', 'netplug-system');
+    const containers = [{ name: 'main', image: 'none' }];
+    for (const hostNetwork of [false, true]) {
+      const metadata = { name: hostNetwork ? 'of-node' : 'of-network', namespace: 'default' };
+      await server.apply([{ apiVersion: 'v1', kind: 'Pod', metadata, spec: { hostNetwork, containers } }]);
+      await server.patch(['pod', metadata.name], { status: { phase: 'Running' } }, 'status');
+    }
+    const named = await ctl('uninstall cluster --purge --dry-run');
+    expect(named.err).toContain('1 running pod will lose network and host ports: default/of-network\n');
+    await server.kubectl('delete', 'pod', 'of-network', 'of-node', '--grace-period=0', '--force');
     const unnamed = await ctl('uninstall cluster --purge --yes');
     expect(unnamed).toMatchObject({ status: 64, err: expect.stringContaining('Add --yes and --cluster') });
     for (const command of ['uninstall cluster --purge --yes', 'uninstall cluster --dry-run']) {
