@@ -32,7 +32,7 @@ const TABLES: Readonly<Record<string, readonly (readonly string[])[]>> = {
       'standard CNI plugins',
       '1.1 and later',
       '1.1.1, 1.9.1',
-      '`portmap`, `bandwidth` and `host-local` of Debian 12 are the oldest that the demo runs on',
+      '`portmap`, `bandwidth` and `host-local` of Debian 12 are the oldest that the demo runs on. `bandwidth` 1.5.0 and 1.5.1 have [bursts without bounds](networking.md#rates-of-pods)',
       '`chain.test.ts`, `host-local.test.ts`, `make demo`',
     ],
     [

@@ -59,6 +59,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
       readOfferedMtu: () => readOfferedMtu(env),
       linkKey: async () => readLinkKey(stateDir(env)),
       ownRanges: ownRangesOfHost(),
+      bandwidthBurstMs: readVariable(env, 'NETPLUG_BANDWIDTH_BURST_MS'),
       confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR'),
     },
     interrupted,

@@ -13,6 +13,7 @@ import { hostEndpointsToward } from '../apps/agent/network/flows/host-endpoints-
 import { type HostReading, readHost } from '../apps/agent/network/host/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
+import { RateBounder } from '../apps/agent/network/host/bound-rates.ts';
 import { PodLinkFollower } from '../apps/agent/network/host/follow-pod-links.ts';
 import { type RelayedKind, relayOwnObjects } from '../apps/agent/network/relay-own-objects.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
@@ -322,6 +323,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     flows,
     settings: agentSettings,
     podLinks,
+    rates: new RateBounder({
+      ...base,
+      host,
+      rateLimits: kernel,
+      burstMs: readVariable(env, 'NETPLUG_BANDWIDTH_BURST_MS'),
+    }),
     sidecars,
     threads: new ThreadPoolWatch(systemClock),
     fanOut: typha === undefined ? undefined : { ...systemClock, standing: () => typha.standing },

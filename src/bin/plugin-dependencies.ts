@@ -40,6 +40,7 @@ export function pluginDependencies({ env, interrupted, readStdin, writeStderr }:
     decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
     readRegisteredName: () => readRegisteredName(env),
     readOfferedMtu: () => readOfferedMtu(env),
+    bandwidthBurstMs: readVariable(env, 'NETPLUG_BANDWIDTH_BURST_MS'),
     ownRanges: ownRangesOfHost(),
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),

@@ -67,6 +67,7 @@ export function serveCallIn({
     isCutOff(datastore)
       ? openPluginStoreIn(own)(datastore, call)
       : callStore(nodes.get(datastore), async (phase, work) => call.stopwatch.time(phase, work));
+  const bandwidthBurstMs = readVariable(own, 'NETPLUG_BANDWIDTH_BURST_MS');
   const attachments = new AttachmentFiles(attachmentFolder(own));
   const linkKey = linkKeyIn(stateDir(own));
   // It is there before the first call, which `plan add` predicts.
@@ -91,6 +92,7 @@ export function serveCallIn({
       },
       readRegisteredName: () => node,
       readOfferedMtu: () => readOfferedMtu(own),
+      bandwidthBurstMs,
       ownRanges,
       openStore,
       openOrch,

@@ -60,8 +60,10 @@ it('sets the bandwidth limits of a pod again when ADD is repeated: the first cal
   await writeFile(join(folder, 'bandwidth'), '');
   await chmod(join(folder, 'bandwidth'), 0o755);
   const commands: string[] = [];
-  const exec: ExecDelegate = async (_file, { command }) => {
+  const bursts: unknown[] = [];
+  const exec: ExecDelegate = async (_file, { command, stdin }) => {
     commands.push(command);
+    bursts.push((JSON.parse(stdin) as { ingressBurst?: number }).ingressBurst);
     return Promise.resolve({ status: 0, stdout: '', stderr: '' });
   };
   const pods = [podFactsOf('shop', 'web', { annotations: { 'orch/ingress-bandwidth': '10M' } })];
@@ -76,6 +78,8 @@ it('sets the bandwidth limits of a pod again when ADD is repeated: the first cal
   expect(commands).toEqual([]);
   const again = await call(['netplug', 'bandwidth']);
   expect(commands).toEqual(['DEL', 'ADD']);
+  // Bits, of a tenth of a second.
+  expect(bursts).toEqual([1e6, 1e6]);
   expect(again).toMatchObject({ status: 0, stdout: (first as { stdout: string }).stdout });
 });
 

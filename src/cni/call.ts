@@ -65,6 +65,8 @@ export interface CniPorts extends RetryPorts {
   readonly readPluginList: (network: string) => readonly string[] | undefined;
   /** Returns the pod MTU, in bytes, that the agent has published; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
+  /** Milliseconds of its rate that a pod with a limit sends or receives at once. */
+  readonly bandwidthBurstMs: number;
   /** Returns the networks of the node's own interfaces, over which no address is assigned. */
   readonly ownRanges: () => readonly UsedRange[];
 }

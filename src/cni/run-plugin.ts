@@ -44,6 +44,8 @@ export interface PluginDependencies extends RetryPorts {
   readonly readRegisteredName: () => string | undefined;
   /** Returns the MTU, in bytes, for pods whose configuration sets none; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
+  /** Milliseconds of its rate that a pod with a limit sends or receives at once. */
+  readonly bandwidthBurstMs: number;
   /** Returns the networks of the node's own interfaces, over which no address is assigned. */
   readonly ownRanges: () => readonly UsedRange[];
   /** Stopwatch and log are the call's. */

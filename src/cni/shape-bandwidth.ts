@@ -1,12 +1,11 @@
 import { Undo } from '../base/undo.ts';
 import { type Bandwidth, decodeBandwidth } from '../config/bandwidth.ts';
+import { boundsFor } from '../dataplane/rate-limits.ts';
 import type { CniCall, CniPorts } from './call.ts';
 import { callDelegate } from './delegate.ts';
 import { type CniResult, renderResult } from './result.ts';
 
 const PLUGIN = 'bandwidth';
-/** Bits. The value that runtimes pass when no burst is configured. */
-const BURST = 4_294_967_295;
 
 /**
  * Returns the limits of the pod's `orch/*-bandwidth` annotations. None apply unless the network's configuration list
@@ -33,7 +32,7 @@ export async function shapeBandwidth(
       plugin: PLUGIN,
       path: call.path,
       command,
-      conf: confOf(call, bandwidth, result),
+      conf: confOf(call, bandwidth, { result, burstMs: ports.bandwidthBurstMs }),
       signal,
     });
   await using undo = new Undo();
@@ -47,15 +46,16 @@ export async function shapeBandwidth(
 function confOf(
   { config }: CniCall,
   { ingressRate, egressRate }: Bandwidth,
-  result: CniResult,
+  { result, burstMs }: { readonly result: CniResult; readonly burstMs: number },
 ): Record<string, unknown> {
   const { name, cniVersion } = config;
+  const burst = (rate: number): number => 8 * boundsFor(rate / 8, burstMs).burstBytes;
   return {
     cniVersion,
     name,
     type: PLUGIN,
-    ...(ingressRate === undefined ? {} : { ingressRate, ingressBurst: BURST }),
-    ...(egressRate === undefined ? {} : { egressRate, egressBurst: BURST }),
+    ...(ingressRate === undefined ? {} : { ingressRate, ingressBurst: burst(ingressRate) }),
+    ...(egressRate === undefined ? {} : { egressRate, egressBurst: burst(egressRate) }),
     prevResult: renderResult(result, cniVersion),
   };
 }

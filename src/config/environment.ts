@@ -238,6 +238,18 @@ export const ENVIRONMENT = {
     'netplug-agent':
       '`off`: pods may send with [foreign addresses](networking.md#what-is-dropped), and others with theirs.',
   }),
+  NETPLUG_BANDWIDTH_BURST_MS: number({
+    byDefault: '100',
+    allowed: 'a whole number of milliseconds from 1 to 1000',
+    meaning: {
+      netplug:
+        'Milliseconds of its rate that a pod with an `orch/…-bandwidth` annotation sends or receives [at once](networking.md#rates-of-pods).',
+      netplugctl: 'The same as on the agent, for `plan add`.',
+      'netplug-agent':
+        'Milliseconds of its rate that a pod with a bandwidth annotation, of either spelling, sends or receives [at once](networking.md#rates-of-pods); up to 1000.',
+    },
+    isAllowed: (ms) => Number.isInteger(ms) && ms >= 1 && ms <= 1000,
+  }),
   NETPLUG_POLICY: words(['auto', 'on', 'off'], {
     'netplug-agent':
       'Whether the agent enforces [policies](netplug-agent.md#policies). `auto`: from the first pod on whose network has `policy.type` `orch`, also after a restart and a reboot; on etcd only when [controllers](controllers.md) have made the profile of its namespace; `off`: never, also for networks that ask for it.',

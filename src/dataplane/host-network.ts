@@ -108,6 +108,8 @@ export type HostEvent =
   | { readonly kind: 'paths' }
   /** A link of a pod was set down, or lost a route to a single address. */
   | { readonly kind: 'pod-links' }
+  /** A link of a pod may have got a limit of its rate. */
+  | { readonly kind: 'rate-limits' }
   /** The neighbour entry of a tunnel peer … */
   | { readonly kind: 'neighbour-put'; readonly device: string; readonly gateway: Address; readonly mac: Mac }
   | { readonly kind: 'neighbour-deleted'; readonly device: string; readonly gateway: Address }

@@ -57,6 +57,7 @@ export function isDrift(event: HostEvent, desired: Tables & { usesDevice(device:
       return true;
     case 'paths':
     case 'pod-links':
+    case 'rate-limits':
       return false;
     default:
       return never(event);

@@ -108,6 +108,24 @@ describe('bandwidth after netplug', () => {
     expect(await bench.node.exec('tc', 'qdisc', 'show')).not.toContain('tbf');
   });
 
+  it('holds within a second once an agent runs, for what runs already too, whatever burst the runtime passes', async () => {
+    await using bench = await startBench();
+    const burst = 2 ** 32 - 1;
+    const rates = { ingressRate: 10 * MBIT, ingressBurst: burst, egressRate: 20 * MBIT, egressBurst: burst };
+    const before = await bench.attach('before', { bandwidth: rates });
+    await using _agent = await startAgent(bench.node);
+    const after = await bench.attach('after', { bandwidth: rates });
+    await until(async () => {
+      const queues: readonly Json[] = JSON.parse(await bench.node.exec('tc', '-j', 'qdisc', 'show'));
+      const bounded = queues.filter(({ kind, options }) => kind === 'tbf' && options.minburst < options.rate);
+      return bounded.length === 4;
+    }, 'the agent has bounded two pods in both directions');
+    const measured = await bench.throughput(after);
+    expectAround(measured.ingress, 10 * MBIT);
+    expectAround(measured.egress, 20 * MBIT);
+    for (const { call, cached } of [before, after]) await chainCheck(bench.node, bench.list(), { ...call, cached });
+  });
+
   it('can be removed from the list: nothing limits the pod [chain-removed]', async () => {
     await using bench = await startBench({ plugins: ['netplug', 'portmap'] });
     const rates = { ingressRate: 10 * MBIT, ingressBurst: MBIT, egressRate: 10 * MBIT, egressBurst: MBIT };

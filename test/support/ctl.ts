@@ -55,6 +55,7 @@ export const NO_PLUGIN: CtlPorts['plugin'] = {
   readOfferedMtu: () => undefined,
   linkKey: async () => Promise.resolve('key'),
   ownRanges: () => [],
+  bandwidthBurstMs: 100,
   confDir: '/nowhere',
 };
 

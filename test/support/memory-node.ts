@@ -109,6 +109,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         },
         readRegisteredName: () => undefined,
         readOfferedMtu: () => undefined,
+        bandwidthBurstMs: 100,
         ownRanges: () => ownRanges,
         openStore: () => setUp(openMemoryStore(database, { pause })),
         openOrch: () => memoryOrch(pods),

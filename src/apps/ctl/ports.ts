@@ -53,6 +53,8 @@ export interface PluginPorts {
   readonly linkKey: LinkKey;
   /** Returns the networks of this machine, over which its plugin assigns nothing. */
   readonly ownRanges: () => readonly UsedRange[];
+  /** Milliseconds of its rate that a pod with a limit sends or receives at once. */
+  readonly bandwidthBurstMs: number;
   /** Folder in which the runtime finds its network configurations. */
   readonly confDir: string;
 }

@@ -7,13 +7,14 @@ import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink, listLinks } from './li
 import { isHostSide } from './links.ts';
 import { RTM_DELNEIGH, RTM_NEWNEIGH, decodeNote, neighbourIndex } from './neighbour-messages.ts';
 import { decodeNotes, type Note } from './netlink.ts';
+import { decodeQueue, RTM_NEWQDISC } from './queue-messages.ts';
 import { RTM_DELROUTE, RTM_NEWROUTE, RT_TABLE_MAIN, type Route, decodeRoute } from './route-messages.ts';
 import { RouteSocket, kernelFailure } from './route-socket.ts';
 import { RTM_DELADDR, RTM_NEWADDR } from './address-messages.ts';
 import { isTunnel } from './tunnel-owner.ts';
 
-/** Links, neighbours, IPv4 addresses, IPv4 routes, IPv6 addresses, IPv6 routes. */
-const GROUPS: readonly number[] = [1, 3, 5, 7, 9, 11];
+/** Links, neighbours, queues, IPv4 addresses, IPv4 routes, IPv6 addresses, IPv6 routes. */
+const GROUPS: readonly number[] = [1, 3, 4, 5, 7, 9, 11];
 const AF_UNSPEC = 0;
 
 /** See HostNetwork.watch. */
@@ -73,6 +74,8 @@ class EventReader {
         return this.#eventOfPeer('put', body);
       case RTM_DELNEIGH:
         return this.#eventOfPeer('deleted', body);
+      case RTM_NEWQDISC:
+        return this.#isLimit(body) ? { kind: 'rate-limits' } : undefined;
       default:
         return undefined;
     }
@@ -119,6 +122,13 @@ class EventReader {
     }
     const hostRoute = toHostRoute(route, (index) => this.#links.get(index)?.name);
     return hostRoute === undefined ? { kind: 'unknown' } : { kind, route: hostRoute };
+  }
+
+  /** Reports whether a queue is that of a limit, on a link of a pod or on a device for what a pod sends. */
+  #isLimit(body: Buffer): boolean {
+    const { deviceIndex, kind } = decodeQueue(body);
+    const link = this.#links.get(deviceIndex);
+    return kind === 'tbf' && link !== undefined && (isHostSide(link) || link.kind === 'ifb');
   }
 
   #isForeignPath(route: Route): boolean {

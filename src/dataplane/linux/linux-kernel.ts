@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostSides, Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
+import type { RateLimits } from '../rate-limits.ts';
 import { loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
 import { LinkDeleter } from './delete-links.ts';
@@ -11,6 +12,7 @@ import { findLinkOnWorker, isHostSide, linkIn, listHostLinks } from './links.ts'
 import { openNetns } from './netns.ts';
 import { observePodNetwork } from './observe.ts';
 import { listPodAddresses } from './pod-addresses.ts';
+import { boundRate, listRateLimits } from './rate-limits.ts';
 import { RouteSocket } from './route-socket.ts';
 
 /** An ADD sets the owner of a link within microseconds of its creation, unless the host is busy. */
@@ -31,7 +33,7 @@ export interface LinuxKernelOptions {
  * Returns the port to the kernel. Its host is the network namespace of the calling thread, which must be the main thread
  * and must stay in that namespace while a call runs. Nothing is opened before the first call or held between calls.
  */
-export function linuxKernel(options: LinuxKernelOptions = {}): Kernel & HostSides {
+export function linuxKernel(options: LinuxKernelOptions = {}): Kernel & HostSides & RateLimits {
   const { allowOwnNetns = false, sourceCheck, record, addonPath } = options;
   const netnsOptions = { allowOwn: allowOwnNetns };
   let loaded: ApplyPorts | undefined;
@@ -64,6 +66,14 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel & HostSide
     listPodAddresses: async () => {
       using host = RouteSocket.open(ports().addon);
       return await listPodAddresses(host);
+    },
+    listRateLimits: async () => {
+      using host = RouteSocket.open(ports().addon);
+      return await listRateLimits(host);
+    },
+    boundRate: async (limit, bounds) => {
+      using host = RouteSocket.open(ports().addon);
+      await boundRate(host, limit, bounds);
     },
   };
 }

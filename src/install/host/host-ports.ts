@@ -3,12 +3,13 @@ import type { Bird } from '../../bgp/bird.ts';
 import type { ChainedState } from '../../dataplane/chained-state.ts';
 import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { HostSides, Kernel } from '../../dataplane/kernel.ts';
+import type { RateLimits } from '../../dataplane/rate-limits.ts';
 import type { TableFilter } from '../../dataplane/policy-filter.ts';
 
 /** Dependencies of cleaning up a host. */
 export interface HostPorts {
   readonly clock: Clock;
-  readonly openKernel: () => Kernel & HostSides;
+  readonly openKernel: () => Kernel & HostSides & RateLimits;
   readonly openHostNetwork: () => HostNetwork;
   readonly openChained: () => ChainedState;
   readonly openFilter: () => Pick<TableFilter, 'has' | 'remove'> & Disposable;

@@ -13,6 +13,7 @@ import {
   type PodAddress,
   type PodNetwork,
 } from '../../../src/dataplane/kernel.ts';
+import type { RateBounds, RateLimit, RateLimits } from '../../../src/dataplane/rate-limits.ts';
 import { refuseOtherInterface } from '../../../src/dataplane/other-interface.ts';
 
 /** The steps of `apply` and `remove` at which a fault can be injected, in order. */
@@ -43,12 +44,13 @@ interface Netns {
 }
 
 /** A Kernel in memory, with methods for tests to prepare state and inject faults. */
-export class MemoryKernel implements Kernel, HostSides {
+export class MemoryKernel implements Kernel, HostSides, RateLimits {
   readonly #netns = new Map<string, Netns>();
   readonly #attachments = new Map<string, Attachment>();
   /** Device name by address text, of every host route for one address. */
   readonly #hostRoutes = new Map<string, string>();
   readonly #faults = new Map<MemoryStep, Error[]>();
+  readonly #rateLimits = new Map<string, Omit<RateLimit, 'deviceIndex' | 'owner'> & { readonly link: string }>();
   readonly #wrongSysctls = new Map<string, string[]>();
   #nextIndex = 2;
 
@@ -71,6 +73,15 @@ export class MemoryKernel implements Kernel, HostSides {
   /** Makes the host route an address to a device; a device with netplug's prefix counts as a leftover. */
   addHostRoute(address: Address, device: string): void {
     this.#hostRoutes.set(formatAddress(address), device);
+  }
+
+  /** Limits what the pod of the link receives or sends, as the standard bandwidth plugin does after the ADD. */
+  limitRate(
+    link: string,
+    limit: Pick<RateLimit, 'direction' | 'bytesPerSecond' | 'burstBytes'> & { readonly queueBytes: number },
+  ): void {
+    const device = limit.direction === 'ingress' ? link : `bwp-${link}`;
+    this.#rateLimits.set(device, { ...limit, link, device, isBounded: false });
   }
 
   /** Makes `observe` report that another program changed a host sysctl of a link, as `name=value`. */
@@ -211,6 +222,22 @@ export class MemoryKernel implements Kernel, HostSides {
       this.#refuseRoute(address, attachment.network);
       this.#hostRoutes.set(formatAddress(address), name);
     }
+  }
+
+  async listRateLimits(): Promise<readonly RateLimit[]> {
+    await Promise.resolve();
+    return [...this.#rateLimits.values()].flatMap(({ link, ...limit }) => {
+      const attachment = this.#attachments.get(link);
+      return attachment === undefined
+        ? []
+        : [{ ...limit, deviceIndex: attachment.index, owner: attachment.network.owner }];
+    });
+  }
+
+  async boundRate({ device }: Pick<RateLimit, 'device'>, bounds: RateBounds): Promise<void> {
+    await Promise.resolve();
+    const limit = this.#rateLimits.get(device);
+    if (limit !== undefined) this.#rateLimits.set(device, { ...limit, ...bounds, isBounded: true });
   }
 
   async listPodAddresses(): Promise<readonly PodAddress[]> {

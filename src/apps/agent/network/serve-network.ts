@@ -8,6 +8,7 @@ import type { SettingsFollower } from './policy/follow-settings.ts';
 import { threadFailures, type ThreadPoolWatch } from '../../../runtime/thread-pool-watch.ts';
 import { type FanOutSource, fanOutGauges, shownFanOut } from './fan-out-standing.ts';
 import type { FlowObserver } from './flows/flow-observer.ts';
+import type { RateBounder } from './host/bound-rates.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { ShownParts } from './shown-network.ts';
@@ -33,6 +34,11 @@ const PROBLEMS = {
     severity: 'warning',
     remedy: 'Set NETPLUG_INTERFACE_PREFIX to what the interfaces of pods alone begin with',
   },
+  rates: {
+    code: 'network/rate-limits',
+    severity: 'warning',
+    remedy: 'Annotate the pod with orch/ingress-bandwidth and orch/egress-bandwidth in place of kubernetes.io/…',
+  },
   sidecars: { code: 'sidecars', severity: 'warning' },
   settings: { code: 'settings/records', severity: 'warning', remedy: 'Correct the AgentConfiguration that is named' },
 } as const;
@@ -50,6 +56,8 @@ interface ServePorts {
   readonly settings: Pick<SettingsFollower, 'explain' | 'problems' | 'run'>;
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
+  /** The limits of the rates of netplug's pods. */
+  readonly rates: Pick<RateBounder, 'problems' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
   /** The sidecars of pods, which judge requests. */
   readonly sidecars: Pick<SidecarServer, 'show' | 'problems' | 'standing' | 'run'>;
@@ -66,7 +74,7 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
   const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings } = ports;
-  const { podLinks, sidecars, relayOwn, findServers } = ports;
+  const { podLinks, rates, sidecars, relayOwn, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -79,7 +87,16 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
       await podLinks.read(signal);
       await Promise.all([policy.run(signal), sidecars.run(signal)]);
     };
-    const parts = [network, podLinks, flows, settings, { run: runPolicy }, { run: relayOwn }, { run: findServers }];
+    const parts = [
+      network,
+      podLinks,
+      rates,
+      flows,
+      settings,
+      { run: runPolicy },
+      { run: relayOwn },
+      { run: findServers },
+    ];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });
@@ -127,7 +144,7 @@ function shownSidecar({ ports, problems, ...rest }: ShownSidecar): NonNullable<S
 }
 
 function statusWith(parts: Parts): NetworkStatus {
-  const { network, policy, flows, settings, podLinks, threads, fanOut, sidecars } = parts;
+  const { network, policy, flows, settings, podLinks, rates, threads, fanOut, sidecars } = parts;
   const failures = [...policy.failures(), ...podLinks.failures()];
   return {
     standing: {
@@ -145,6 +162,7 @@ function statusWith(parts: Parts): NetworkStatus {
       asNodeProblems(PROBLEMS.podInterfaces, podLinks.failures()),
       asNodeProblems(PROBLEMS.policies, policy.problems()),
       asNodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
+      asNodeProblems(PROBLEMS.rates, rates.problems()),
       asNodeProblems(PROBLEMS.sidecars, sidecars.problems()),
       asNodeProblems(PROBLEMS.settings, settings.problems()),
     ].flat(),

@@ -2,6 +2,7 @@ import { ownValue } from '../../../base/own-value.ts';
 import { isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
 import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
+import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
 import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
@@ -113,6 +114,15 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     remedy:
       'netplug-agent restores them within seconds: see with "netplugctl node status" whether it runs and what it cannot restore, or recreate the pod',
     judge: ({ incompleteLinks }) => incompleteLinks.map(describeIncomplete),
+  },
+  {
+    id: 'kernel/rate-limit',
+    severity: 'warning',
+    expected: 'limits of the rates of pods that hold within a second',
+    remedy:
+      'netplug-agent bounds the burst within seconds: see with "netplugctl node status" whether it runs and what it says of rate limits. Without an agent, annotate the pod with "orch/ingress-bandwidth" and "orch/egress-bandwidth"',
+    judge: ({ rateLimits }) =>
+      rateLimits.filter((limit) => !limit.isBounded && isUnbounded(limit)).map(describeRateLimit),
   },
   {
     id: 'kernel/arp-ignored',

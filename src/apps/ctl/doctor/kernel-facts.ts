@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { isNetplugError } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
 import type { IncompleteLink } from '../../../dataplane/kernel.ts';
+import type { RateLimit } from '../../../dataplane/rate-limits.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
@@ -39,6 +40,8 @@ export interface KernelFacts {
   readonly incompleteLinks: readonly IncompleteLink[];
   /** VXLAN devices of other programs that have number and port of netplug's. */
   readonly rivals: readonly string[];
+  /** Limits of the rates of pods. */
+  readonly rateLimits: readonly RateLimit[];
   /** Tunnel devices that exist. */
   readonly tunnels: readonly string[];
 }
@@ -65,6 +68,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const pools = await sources.pools();
   const families = await familiesOf(sources, pools);
   const cidrs = pools.map(({ spec }) => parseCidr(spec.cidr));
+  const kernel = sources.context.ports.openKernel();
   const packetTables = sources.context.ports.openPacketTables();
   const { listed } = await tryTables(packetTables, signal);
   const filters = [
@@ -85,8 +89,9 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ),
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
-    incompleteLinks: await sources.context.ports.openKernel().listIncompleteLinks({ settings: true }),
     rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
+    incompleteLinks: await kernel.listIncompleteLinks({ settings: true }),
+    rateLimits: await kernel.listRateLimits(),
     tunnels,
   };
 }

@@ -65,6 +65,17 @@ const LINK: HostLink = {
   owner: undefined,
   addresses: [],
 };
+/** 10 Mbit/s with the burst that a runtime passes. */
+const LIMIT = {
+  device: 'npl1',
+  deviceIndex: 7,
+  owner: { containerId: 'c0ffee', ifName: 'eth0', network: 'net' },
+  direction: 'ingress',
+  bytesPerSecond: 1_250_000,
+  burstBytes: 193_273_526,
+  queueBytes: undefined,
+  isBounded: false,
+} as const;
 const KERNEL: KernelFacts = {
   release: '6.1.0-13-amd64',
   families: new Set([4, 6]),
@@ -82,6 +93,7 @@ const KERNEL: KernelFacts = {
   unreadFilters: [],
   incompleteLinks: [],
   rivals: [],
+  rateLimits: [{ ...LIMIT, burstBytes: 125_000 }],
   tunnels: ['vxlan.netplug'],
 };
 const sysctl = (path: string, value: string): Pick<KernelFacts, 'sysctls'> => ({
@@ -104,6 +116,7 @@ describe('doctor checks of the kernel', () => {
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
     'pod-link': { incompleteLinks: [{ link: LINK, missing: ['no route to 10.65.0.1'] }] },
     'tunnel-taken': { rivals: ['vxlan.old'] },
+    'rate-limit': { rateLimits: [LIMIT, { ...LIMIT, isBounded: true }] },
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
   });
 

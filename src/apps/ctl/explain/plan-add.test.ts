@@ -66,6 +66,7 @@ async function plan(conf: object = {}, more = '', pods: readonly PodFacts[] = []
       readOfferedMtu: () => undefined,
       linkKey: async () => Promise.resolve('key'),
       ownRanges: () => own,
+      bandwidthBurstMs: 100,
       confDir: folder,
     },
   });

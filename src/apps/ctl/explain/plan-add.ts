@@ -35,7 +35,7 @@ export interface PlanPorts extends RetryPorts {
   readonly orch: OrchReader;
   /** What the node itself needs. */
   readonly ownRanges: readonly UsedRange[];
-  readonly plugin: Pick<PluginPorts, 'readPluginList' | 'readOfferedMtu' | 'linkKey'>;
+  readonly plugin: Pick<PluginPorts, 'readPluginList' | 'readOfferedMtu' | 'bandwidthBurstMs' | 'linkKey'>;
 }
 
 export interface AddRequest {

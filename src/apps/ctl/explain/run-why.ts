@@ -3,6 +3,7 @@ import { decodeCall } from '../../../cni/decode-call.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { describeIncomplete } from '../../../dataplane/kernel.ts';
+import { describeRateLimit } from '../../../dataplane/rate-limits.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { type Address, tryParseAddress } from '../../../net/address.ts';
 import type { Datastore } from '../../../config/connection.ts';
@@ -143,7 +144,7 @@ async function placeInRecords(
   return endpoint === undefined ? undefined : { node: endpoint.value.spec.node, from: OF_POD };
 }
 
-/** Returns what the links of the containers lack on this machine. */
+/** Returns what the links of the containers lack on this machine, and the limits of their rates. */
 async function linkNotes(
   { ports }: Context,
   held: readonly Pick<HeldThen, 'containerId'>[],
@@ -151,8 +152,13 @@ async function linkNotes(
   const containers = new Set(held.map(({ containerId }) => containerId));
   if (containers.size === 0) return [];
   try {
-    const incomplete = await ports.openKernel().listIncompleteLinks({ settings: true });
-    return incomplete.filter(({ link }) => containers.has(link.owner?.containerId ?? '')).map(describeIncomplete);
+    const kernel = ports.openKernel();
+    const incomplete = await kernel.listIncompleteLinks({ settings: true });
+    const limits = await kernel.listRateLimits();
+    return [
+      ...incomplete.filter(({ link }) => containers.has(link.owner?.containerId ?? '')).map(describeIncomplete),
+      ...limits.filter(({ owner }) => containers.has(owner.containerId)).map(describeRateLimit),
+    ];
   } catch (cause) {
     if (!isNetplugError(cause, 'kernel/failed')) throw cause;
     return [`the interface of the pod was not looked at: ${cause.message}`];

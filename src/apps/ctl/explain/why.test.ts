@@ -56,6 +56,7 @@ async function run(
       readOfferedMtu: () => undefined,
       linkKey: async () => Promise.resolve('key'),
       ownRanges: () => own,
+      bandwidthBurstMs: 100,
       confDir: folder,
     },
   });
@@ -140,6 +141,17 @@ describe('netplugctl why pod', () => {
     expect(out).toContain(lacks);
     expect(out).toContain(`no route to ${formatAddress(link!.addresses[0]!)}`);
     expect((await run('why pod shop/other')).out).not.toContain(lacks);
+  });
+
+  it('names the limits of the rate that are in force on its node', async () => {
+    await node.call('ADD');
+    const [link] = node.kernel.listHostLinks();
+    const limit = { bytesPerSecond: 1_250_000, burstBytes: 193_273_526, queueBytes: 536_902_161 };
+    node.kernel.limitRate(link!.name, { ...limit, direction: 'egress' });
+    expect((await run('why pod shop/web')).out).toMatch(
+      /"bwp\S+" of container \S+ it sends 10 Mbit\/s, and 193274 kB at once/,
+    );
+    expect((await run('why pod shop/other')).out).not.toContain('Mbit/s');
   });
 
   it.each(['ipAddrs', 'ipAddrsNoIpam', 'floatingIPs', 'ipv4pools', 'ipv6pools'])(

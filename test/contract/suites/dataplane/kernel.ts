@@ -330,7 +330,7 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
   });
 }
 
-interface Variation {
+export interface Variation {
   readonly podMark?: string;
   readonly containerId?: string;
   readonly hostLinkName?: string;
