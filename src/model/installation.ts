@@ -73,6 +73,10 @@ const Network = objectWith('ipPools', {
   mtu: optionalField(wholeNumber(1280, 65_535, 'bytes'), 'MTU of pods; detected unless set.'),
   hostPorts: optionalField(Switch, 'Whether host ports of pods work (plugin portmap); "Enabled" unless set.'),
   bandwidth: optionalField(Switch, 'Whether bandwidth annotations work (plugin bandwidth); "Enabled" unless set.'),
+  bandwidthBurstMs: optionalField(
+    wholeNumber(1, 1000, 'milliseconds'),
+    'Milliseconds of its rate that a pod with a bandwidth annotation sends or receives at once; 100 unless set.',
+  ),
   policy: optionalField(Switch, 'Whether policies and annotations of pods apply; "Enabled" unless set.'),
   containerIPForwarding: optionalField(Switch, 'IP forwarding inside pods; "Disabled" unless set.'),
   floatingIPs: optionalField(

@@ -54,6 +54,7 @@ describe('an accepted installation', () => {
           mtu: 1400,
           hostPorts: 'Disabled',
           bandwidth: 'Disabled',
+          bandwidthBurstMs: 50,
           policy: 'Disabled',
           containerIPForwarding: 'Enabled',
           nodeAddressDetectionV4: 'interface=eth.*',

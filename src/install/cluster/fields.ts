@@ -16,6 +16,7 @@ export const TYPHA_REPLICAS = 3;
 const POOL_OF = { 4: { cidr: '192.168.0.0/16' }, 6: { cidr: 'fd00::/48' } } as const;
 
 const number = (found: unknown): number | undefined => (typeof found === 'number' ? found : undefined);
+const numberIn = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
 const severity = (found: unknown) => LOG_SEVERITIES.find((each) => each.toUpperCase() === found);
 
 const UNUSED = { 'policy-only': undefined };
@@ -48,6 +49,12 @@ const FIELDS: { readonly [P in FieldPath]: Field<FieldValue<P>> } = {
   'calicoNetwork.mtu': { idle: UNUSED, ...inKey('mtu', number) },
   'calicoNetwork.hostPorts': { byDefault: 'Enabled', idle: OFF, ...inChained('portmap') },
   'calicoNetwork.bandwidth': { byDefault: 'Enabled', idle: OFF, ...inChained('bandwidth') },
+  'calicoNetwork.bandwidthBurstMs': {
+    idle: UNUSED,
+    variable: 'NETPLUG_BANDWIDTH_BURST_MS',
+    encode: String,
+    read: ({ variable }) => numberIn(variable('NETPLUG_BANDWIDTH_BURST_MS')),
+  },
   'calicoNetwork.policy': { byDefault: 'Enabled', idle: { 'policy-only': 'Enabled' }, ...on('policy.type', 'orch') },
   'calicoNetwork.containerIPForwarding': {
     byDefault: 'Disabled',

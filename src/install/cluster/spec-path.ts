@@ -11,7 +11,7 @@ type IsField<K, V> = K extends 'node' | 'controllers' | 'typha'
     ? true
     : false;
 /** Agents decide these when they are not written. */
-type Undecided = 'mtu' | 'nodeAddressDetectionV4' | 'nodeAddressDetectionV6';
+type Undecided = 'mtu' | 'bandwidthBurstMs' | 'nodeAddressDetectionV4' | 'nodeAddressDetectionV6';
 
 /** The path of a field in the spec of an Installation, such as `calicoNetwork.mtu`. */
 export type FieldPath<T = InstallationSpec> = {

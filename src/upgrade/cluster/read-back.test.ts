@@ -41,6 +41,7 @@ const VALUES: { readonly [P in FieldPath]: fc.Arbitrary<FieldValue<P>> } = {
   'calicoNetwork.mtu': fc.integer({ min: 1280, max: 65_535 }),
   'calicoNetwork.hostPorts': SWITCH,
   'calicoNetwork.bandwidth': SWITCH,
+  'calicoNetwork.bandwidthBurstMs': fc.integer({ min: 1, max: 1000 }),
   'calicoNetwork.policy': SWITCH,
   'calicoNetwork.containerIPForwarding': SWITCH,
   'calicoNetwork.ipAddrsNoIpam': SWITCH,

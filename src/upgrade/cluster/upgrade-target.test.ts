@@ -40,6 +40,7 @@ describe('the target of an upgrade', () => {
             mtu: 1400,
             hostPorts: 'Disabled',
             bandwidth: 'Disabled',
+            bandwidthBurstMs: 50,
             policy: 'Disabled',
             containerIPForwarding: 'Enabled',
             nodeAddressDetectionV4: 'interface=eth1',
