@@ -141,7 +141,11 @@ export class InstallationReconciler {
     const all = [...problems, ...refused];
     if (settings === undefined) return { ...base, problems: all, isServing: false };
     const areAgentsHeld = HOLD_AGENTS in (object.metadata.annotations ?? {});
-    const result = await this.#apply({ ...settings, areAgentsHeld }, { mayPrune: all.length === 0 }, signal);
+    const result = await this.#apply(
+      { ...settings, areAgentsHeld, isOperated: true },
+      { mayPrune: all.length === 0 },
+      signal,
+    );
     const serving = result.workloads.map(({ isServing }) => isServing);
     return {
       ...base,

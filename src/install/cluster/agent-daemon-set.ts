@@ -3,7 +3,7 @@ import type { Manifest } from '../../model/manifest.ts';
 import { PASSWORD_FOLDER } from '../../model/spec-types.ts';
 import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
 import { rendered } from './fields.ts';
-import { AGENT_SET, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE, TYPHA_TOKEN } from './names.ts';
+import { AGENT_SET, CONFIG_DIR, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE, TYPHA_TOKEN } from './names.ts';
 import { fieldOf, type HostFolder, hostMounts, hostVolumes, variables } from './pod-template.ts';
 import { type ClusterSettings, hasFanOut, usesPodCidrs } from './settings.ts';
 import { nodeDaemonSet } from './node-daemon-set.ts';
@@ -29,8 +29,6 @@ const AGENT_FOLDERS: readonly HostFolder[] = [
 ];
 /** Passwords of BGP sessions, which users put there. */
 const BGP_FOLDERS: readonly HostFolder[] = [{ name: 'bgp-passwords', path: PASSWORD_FOLDER, access: 'read-only' }];
-/** Configuration that the agent follows. Kubernetes renews the files of mounted objects. */
-const CONFIG_DIR = '/etc/netplug/config';
 const KV_SOURCE_DIR = '/etc/netplug/kv';
 /** Where plugin and agent find the certificates of etcd on the host. */
 const KV_DIR = `${STATE.path}/kv`;

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { lintNetconf } from '../../config/lint-conflist.ts';
@@ -49,6 +50,16 @@ describe('the objects of an installation', () => {
     );
     expect(names).not.toContain('DaemonSet/netplug-bird');
     expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('tell agents in the ConfigMap alone that an Installation exists, so that none restarts when one adopts a manifest', () => {
+    const [plain, operated] = [settings(), { ...settings(), isOperated: true }].map(objects);
+    expect(operated!.filter((object, index) => !isDeepStrictEqual(object, plain![index])).map(nameOf)).toEqual([
+      'ConfigMap/netplug-config',
+    ]);
+    expect(find({ ...settings(), isOperated: true }, 'ConfigMap/netplug-config')?.['data']).toMatchObject({
+      installation: 'default',
+    });
   });
 
   it('have selectors that no later release may change', () => {

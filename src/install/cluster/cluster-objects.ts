@@ -1,11 +1,12 @@
 import { crdManifests } from './definitions/crd-manifests.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { ADMISSION_POLICIES, admissionObjects } from './admission/admission-objects.ts';
+import { INSTALLATION_NAME } from '../../model/installation.ts';
 import { agentDaemonSet } from './agent-daemon-set.ts';
 import { birdDaemonSet } from './bird-daemon-set.ts';
 import { conflistOf } from './conflist-of.ts';
 import { controllersDeployment } from './controllers-deployment.ts';
-import { ADMISSION_KEY, CONFIG_MAP, SYSTEM_NAMESPACE } from './names.ts';
+import { ADMISSION_KEY, CONFIG_MAP, INSTALLATION_KEY, SYSTEM_NAMESPACE } from './names.ts';
 import { flowControlObjects } from './flow-control.ts';
 import { objectLabels, metadataOf } from './pod-template.ts';
 import { roleObjects } from './rights/role-objects.ts';
@@ -68,9 +69,11 @@ export function namespaceObject(release: string): Manifest {
 
 /** With etcd, the pools are in it as well: they are in the ConfigMap for those who apply a manifest. */
 function configMap(settings: ClusterSettings): Manifest {
-  const { variant, release, spec } = settings;
+  const { variant, release, spec, isOperated } = settings;
   const data = {
     ...(variant === 'policy-only' ? {} : { conflist: `${JSON.stringify(conflistOf(settings), undefined, 2)}\n` }),
+    // Not in the DaemonSet: agents need no restart to be named another way out.
+    ...(isOperated ? { [INSTALLATION_KEY]: INSTALLATION_NAME } : {}),
     // An upgrade adds the policies otherwise.
     ...(spec.admissionPolicies === 'Disabled' ? { [ADMISSION_KEY]: spec.admissionPolicies } : {}),
   };

@@ -35,8 +35,12 @@ export const CLEANUP_SET = 'netplug-cleanup';
 /** ConfigMap of what the operator has created: group, kind, name and uid of each object. */
 export const INVENTORY = 'netplug-inventory';
 export const CONFIG_MAP = 'netplug-config';
+/** Where the agent has that ConfigMap, whose files Kubernetes renews. */
+export const CONFIG_DIR = '/etc/netplug/config';
 /** Key of that ConfigMap which says that the admission policies are left out on purpose. */
 export const ADMISSION_KEY = 'admissionPolicies';
+/** Key of that ConfigMap with the name of the Installation that says what is installed; missing where none does. */
+export const INSTALLATION_KEY = 'installation';
 /** Certificates of etcd: the keys `ca.crt`, `tls.crt` and `tls.key`. */
 export const KV_CERTIFICATES = 'netplug-kv-certificates';
 /** Optional; names another address of the API server than the one that pods are given. */

@@ -62,6 +62,7 @@ export function settingsOf(written: InstallationSpec, circumstances: Circumstanc
     pools,
     interfacePrefix,
     areAgentsHeld: false,
+    isOperated: false,
   };
 }
 

@@ -40,6 +40,8 @@ export interface ClusterSettings {
   readonly interfacePrefix: string | undefined;
   /** Whether agents get what has changed only when their pods are deleted. */
   readonly areAgentsHeld: boolean;
+  /** Whether an Installation in the cluster says what is installed. */
+  readonly isOperated: boolean;
 }
 
 /** Reports whether agents get what every node follows from the servers of the fan-out. */

@@ -50,7 +50,7 @@ export function upgradeTarget(snapshot: ClusterSnapshot, options: TargetOptions)
     servesAdmission: servesAdmissionPolicies(snapshot.served),
   });
   const own = new Map(edited.map((object) => [objectName(object), object]));
-  const stages = clusterObjects(settings).map(({ stage, objects }) => ({
+  const stages = clusterObjects({ ...settings, isOperated: method !== 'manifest' }).map(({ stage, objects }) => ({
     stage,
     // Pools are the user's: an upgrade never writes them.
     objects: objects
