@@ -32,7 +32,7 @@ export const ERRORS = {
   'store/replaced': transient(11, 75, 'The datastore at the configured address holds the records of a different cluster than before.'),
   'cni/deadline': transient(11, 75, 'The call timed out.'),
   'agent/journal-failed': transient(11, 74, 'The agent could not write its decision to its journal.'),
-  'agent/address-conflict': permanent(117, 78, 'Another node is registered with an address of this node; the agent exits.'),
+  'agent/address-conflict': permanent(117, 78, 'Another node publishes an address of this node; the agent publishes it when the other one does not have it any more.'),
   'agent/not-alone': transient(11, 75, 'Another agent serves the node and does not hand over.'),
   'agent/busy': transient(11, 75, 'An agent has written something for this attachment that it may still take back, or has not written yet.'),
   'status/not-ready': transient(50, 69, 'The plugin cannot serve an ADD now.'),

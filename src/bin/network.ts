@@ -20,7 +20,6 @@ import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
-import { isNetplugError } from '../base/errors.ts';
 import type { Log, LogLevel } from '../base/log.ts';
 import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
@@ -100,7 +99,7 @@ export async function runNetwork(): Promise<void> {
     await run(process.env, log, (level) => (severity.level = level));
     process.exitCode = 0;
   } catch (cause) {
-    if (!isNetplugError(cause, 'agent/address-conflict')) log.error('network failed', failureFacts(cause));
+    log.error('network failed', failureFacts(cause));
   }
   process.removeAllListeners('disconnect');
   process.disconnect();

@@ -58,7 +58,7 @@ describe('the address of the node', () => {
   it('is kept when a pool is written over its network, and named when it is not known yet', () => {
     const host = { ...HOST, interfaces: [link('eth0', '198.51.100.1/24')], pools: [parseCidr('198.51.100.0/25')] };
     const detection = readDetection('first-found');
-    expect(detectAddress(4, detection, { ...host, known: parseAddress('198.51.100.1') })).toMatchObject({
+    expect(detectAddress(4, detection, { ...host, known: [parseAddress('198.51.100.1')] })).toMatchObject({
       kind: 'found',
       interfaceName: 'eth0',
     });
@@ -78,8 +78,94 @@ describe('the address of the node', () => {
     ['first-found', 6, '2001:db8::7', '2001:db8:0:9::1/64 eth0 1500'],
   ])('by %j of IPv%i, once %s, with a newer one before it, is %s', (method, family, known, expected) => {
     const newer = link('eth0', '2001:db8:0:9::1/64', '2001:db8::1/64');
-    const host = { ...HOST, interfaces: [newer, ...HOST.interfaces.slice(-1)], known: parseAddress(known) };
+    const host = { ...HOST, interfaces: [newer, ...HOST.interfaces.slice(-1)], known: [parseAddress(known)] };
     expect(shown(method, family, host)).toBe(expected);
+  });
+
+  it.each<[what: string, interfaces: string, known: string, internalIps: string, expected: string]>([
+    ['before a VIP that comes first', 'eth0 192.0.2.100/32 192.0.2.11/24', '', '', '192.0.2.11/24 eth0'],
+    ['again, once the VIP was published', 'eth0 192.0.2.100/32 192.0.2.11/24', '192.0.2.100', '', '192.0.2.11/24 eth0'],
+    [
+      'before a VIP that is the InternalIP',
+      'eth0 192.0.2.100/32 192.0.2.11/24',
+      '',
+      '192.0.2.100',
+      '192.0.2.11/24 eth0',
+    ],
+    [
+      'before a VIP of an earlier interface',
+      'vip0 192.0.2.100/32, eth0 192.0.2.11/24',
+      '192.0.2.100',
+      '',
+      '192.0.2.11/24 eth0',
+    ],
+    [
+      'a VIP as long as there is nothing else',
+      'eth0 192.0.2.100/32',
+      '192.0.2.11',
+      '192.0.2.11',
+      '192.0.2.100/32 eth0',
+    ],
+    [
+      'the published one before the InternalIP',
+      'eth0 192.0.2.57/24 192.0.2.12/24 192.0.2.11/24',
+      '192.0.2.11',
+      '192.0.2.12',
+      '192.0.2.11/24 eth0',
+    ],
+    ['the InternalIP before the first', 'eth0 192.0.2.57/24 192.0.2.11/24', '', '192.0.2.11', '192.0.2.11/24 eth0'],
+    [
+      'the one before the one that stood in',
+      'eth0 192.0.2.57/24 192.0.2.11/24',
+      '192.0.2.11 192.0.2.57',
+      '',
+      '192.0.2.11/24 eth0',
+    ],
+    [
+      'of hosts, the InternalIP before a published VIP',
+      'eth0 192.0.2.100/32 192.0.2.11/32',
+      '192.0.2.100',
+      '192.0.2.11',
+      '192.0.2.11/32 eth0',
+    ],
+    [
+      'of hosts, the one before a VIP that stood in',
+      'eth0 192.0.2.100/32 192.0.2.11/32',
+      '192.0.2.11 192.0.2.100',
+      '',
+      '192.0.2.11/32 eth0',
+    ],
+    [
+      'the InternalIP without a network before a later bridge',
+      'eth0 192.0.2.11/32, lxdbr0 198.51.100.1/24',
+      '',
+      '192.0.2.11',
+      '192.0.2.11/32 eth0',
+    ],
+    [
+      'of another interface not, though it is the InternalIP',
+      'eth0 192.0.2.11/24, eth1 198.51.100.1/24',
+      '',
+      '198.51.100.1',
+      '192.0.2.11/24 eth0',
+    ],
+    ['of IPv6 before a VIP', 'eth0 2001:db8::100/128 2001:db8::11/64', '2001:db8::100', '', '2001:db8::11/64 eth0'],
+    [
+      'of DHCPv6, which the Node has as well',
+      'eth0 2001:db8::11/128 2001:db8::a1b2/64',
+      '2001:db8::11',
+      '2001:db8::11',
+      '2001:db8::11/128 eth0',
+    ],
+  ])('is %s', (_what, interfaces, known, internalIps, expected) => {
+    const addressesIn = (text: string) => text.split(' ').filter(Boolean).map(parseAddress);
+    const host = {
+      ...HOST,
+      interfaces: interfaces.split(', ').map((text) => link(...(text.split(' ') as [string, ...string[]]))),
+      known: addressesIn(known),
+      internalIps: addressesIn(internalIps),
+    };
+    expect(shown('first-found', expected.includes(':') ? 6 : 4, host)).toBe(`${expected} 1500`);
   });
 
   it('is not found on a host without one, and not searched for with "none"', () => {

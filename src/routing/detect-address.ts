@@ -1,7 +1,7 @@
 import { never } from '../base/errors.ts';
 import type { HostInterface } from '../dataplane/host-network.ts';
-import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
-import { type Cidr, cidrContains, formatCidr, parseCidr } from '../net/cidr.ts';
+import { type Address, bitsOf, type Family, formatAddress, sameAddress } from '../net/address.ts';
+import { type Cidr, cidrAround, cidrContains, formatCidr, parseCidr } from '../net/cidr.ts';
 import type { Detection } from './detect-address-method.ts';
 
 /** The facts of the host from which its address is detected. */
@@ -12,9 +12,9 @@ export interface HostFacts {
   readonly pools: readonly Cidr[];
   /** For `can-reach`: the host's route to the target; undefined when it has none. */
   readonly reach: { readonly device: string; readonly source: Address | undefined } | undefined;
-  /** The address that the node has had: of several on one interface it stays the one, whatever the kernel lists first. */
-  readonly known?: Address | undefined;
-  /** For `orch-internal-ip`: the InternalIPs of the Node, in its order. */
+  /** Addresses that the node has had, the preferred one first: of several on one interface it stays the one, whatever the kernel lists first. */
+  readonly known?: readonly Address[];
+  /** The InternalIPs of the Node, in its order. */
   readonly internalIps: readonly Address[];
 }
 
@@ -59,11 +59,14 @@ const NOT_OF_THE_NODE = [
 /** Loopback and link-local networks, which other nodes cannot reach. */
 const LOCAL: readonly Cidr[] = ['127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fe80::/10'].map(parseCidr);
 
-/** Detects the node's address of the family among those of its interfaces. */
+/**
+ * Detects the node's address of the family among those of its interfaces. A method that leaves a choice takes the first interface
+ * that has an address with a network, and there `preferred` decides.
+ */
 export function detectAddress(family: Family, detection: Detection, facts: HostFacts): DetectionOutcome {
   const candidates = candidatesOf(family, facts);
   const choose = (lists: readonly (readonly Detected[])[], reason: string): DetectionOutcome =>
-    chosen(lists.find((list) => list.length > 0) ?? [], facts.known) ??
+    preferred(lists.find((list) => list.length > 0) ?? [], facts) ??
     problem(family, `${reason}${inPools(family, facts)}`);
   switch (detection.kind) {
     case 'none':
@@ -109,7 +112,7 @@ function detectByRoute(family: Family, target: Address, facts: HostFacts): Detec
     source === undefined ? interfaceName === device : sameAddress(address, source),
   );
   return (
-    chosen(there, facts.known) ??
+    preferred(there, facts) ??
     problem(family, `interface "${device}", by which the host reaches ${text}, has none to use`)
   );
 }
@@ -122,16 +125,32 @@ function ownerOf(family: Family, wanted: Address, { interfaces }: HostFacts): De
 }
 
 /** Returns the addresses by which other nodes can reach this one, on interfaces of any name. */
-function candidatesOf(family: Family, { interfaces, pools, known }: HostFacts): readonly Detected[] {
+function candidatesOf(
+  family: Family,
+  { interfaces, pools, known = [] }: Pick<HostFacts, 'interfaces' | 'pools' | 'known'>,
+): readonly Detected[] {
   // A pool that is written over the network of a node takes no address away from the node.
   const isRefused = (address: Address): boolean =>
-    [...LOCAL, ...(known !== undefined && sameAddress(address, known) ? [] : pools)].some((cidr) =>
-      cidrContains(cidr, address),
-    );
+    [...LOCAL, ...(includes(known, address) ? [] : pools)].some((cidr) => cidrContains(cidr, address));
   return interfaces
     .filter(({ isUp, isLoopback }) => isUp && !isLoopback)
     .flatMap(addressesOf)
     .filter(({ address }) => address.family === family && !isRefused(address));
+}
+
+/** Returns a method that finds another address of this node than that one; undefined when it has none. Networks are alike on all nodes. */
+export function methodWithout(
+  taken: Pick<Detected, 'address' | 'interfaceName'>,
+  { interfaces, pools }: Pick<HostFacts, 'interfaces' | 'pools'>,
+): string | undefined {
+  const methods = candidatesOf(taken.address.family, { interfaces, pools })
+    .filter((each) => mayBeOfNode(each) && !isHostAddress(each))
+    .map(({ address, prefixBits, interfaceName }) => {
+      const network = cidrAround(address, prefixBits);
+      if (!cidrContains(network, taken.address)) return `cidr=${formatCidr(network)}`;
+      return interfaceName === taken.interfaceName ? undefined : `interface=^${interfaceName}$`;
+    });
+  return methods.find((method) => method !== undefined);
 }
 
 /** Names an address that is not used because a pool contains it; an empty text when there is none. */
@@ -166,12 +185,32 @@ function patternList(patterns: readonly RegExp[]): string {
   return patterns.map(({ source }) => `"${source}"`).join(', ');
 }
 
-/** Returns the first candidate, or the known address if the same interface has it. */
-function chosen(candidates: readonly Detected[], known: Address | undefined): Detected | undefined {
-  const [first] = candidates;
-  const isKnown = ({ interfaceName, address }: Detected): boolean =>
-    known !== undefined && interfaceName === first?.interfaceName && sameAddress(address, known);
-  return candidates.find(isKnown) ?? first;
+/** Reports whether the prefix is that of the address alone: of a program that moves it between nodes, or of a network that routes each host. */
+export function isHostAddress({ address, prefixBits }: Pick<Detected, 'address' | 'prefixBits'>): boolean {
+  return prefixBits === bitsOf(address.family);
+}
+
+/**
+ * Returns the candidate to use, on the first interface that has one with a network, or the InternalIP. Addresses with a network go
+ * before those without. Among the former the one that the node has had goes before the InternalIP and that before the first; among
+ * the latter the InternalIP goes first, since one that moves may be what the node had.
+ */
+function preferred(candidates: readonly Detected[], { known = [], internalIps }: HostFacts): Detected | undefined {
+  const isInternal = ({ address }: Detected): boolean => includes(internalIps, address);
+  const sure = candidates.find((each) => !isHostAddress(each) || isInternal(each)) ?? candidates[0];
+  const there = candidates.filter(({ interfaceName }) => interfaceName === sure?.interfaceName);
+  // DHCPv6 assigns addresses without a network: one on which the node and its Node agree stays.
+  const isLasting = (each: Detected): boolean =>
+    !isHostAddress(each) || (each.address.family === 6 && isInternal(each) && includes(known, each.address));
+  const hasLasting = there.some(isLasting);
+  const eligible = hasLasting ? there.filter(isLasting) : there;
+  const order = hasLasting ? [...known, ...internalIps] : [...internalIps, ...known];
+  const [best] = order.flatMap((wanted) => eligible.filter(({ address }) => sameAddress(address, wanted)));
+  return best ?? eligible[0];
+}
+
+function includes(addresses: readonly Address[], wanted: Address): boolean {
+  return addresses.some((address) => sameAddress(address, wanted));
 }
 
 function problem(family: Family, reason: string): DetectionOutcome {

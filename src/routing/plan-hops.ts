@@ -1,7 +1,7 @@
 import type { RoutedBlock } from '../datastore/follow.ts';
 import type { Hop, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
 import type { NodeName } from '../model/names.ts';
-import type { Address, Family } from '../net/address.ts';
+import { type Address, type Family, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrAround, hostCidr } from '../net/cidr.ts';
 import type { NodeEnds } from './node-ends.ts';
 import { isTunnelled, type PoolMode, type RoutedPool } from './pool-modes.ts';
@@ -52,11 +52,12 @@ export function planBlockRoutes(
 }
 
 /** Plans the tunnel peers by which this node reaches another one. */
-export function planPeers(ends: NodeEnds, { tunnels }: OwnNetwork): readonly TunnelPeer[] {
+export function planPeers(ends: NodeEnds, { tunnels, addresses }: OwnNetwork): readonly TunnelPeer[] {
   return (['vxlan4', 'vxlan6'] as const).flatMap((kind) => {
     const { device, family } = TUNNELS[kind];
     const [end, remote] = [ends.vxlan.get(family), ends.addresses.get(family)];
     if (!tunnels.has(kind) || end === undefined || remote === undefined) return [];
+    if (isOwn(remote, addresses)) return [];
     return [{ device, gateway: end.gateway, mac: end.mac, remote }];
   });
 }
@@ -81,10 +82,17 @@ function hopBy(
 ): Hop | undefined {
   const [there, here] = [ends.addresses.get(family), own.addresses.get(family)];
   if (mode.kind === 'bgp' || there === undefined || here === undefined) return undefined;
+  if (isOwn(there, own.addresses)) return undefined;
   if (!isTunnelled(mode, cidrAround(here.address, here.prefixBits), there))
     return { kind: 'gateway', gateway: there, device: here.device, isOnLink: false };
   const kind = tunnelKind(mode.kind, family);
   const gateway = mode.kind === 'vxlan' ? ends.vxlan.get(family)?.gateway : there;
   if (!own.tunnels.has(kind) || gateway === undefined) return undefined;
   return { kind: 'gateway', gateway, device: TUNNELS[kind].device, isOnLink: true };
+}
+
+/** Reports whether this node has the address: the record of the other one is older, or wrong, and the kernel refuses such a gateway. */
+function isOwn(remote: Address, addresses: OwnNetwork['addresses']): boolean {
+  const own = addresses.get(remote.family);
+  return own !== undefined && sameAddress(own.address, remote);
 }

@@ -3,10 +3,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricNode, type FabricPod, startFabric } from '../support/fabric.ts';
 import { addSimulatedNodes } from '../support/fabric-simulated-nodes.ts';
+import type { LanAddresses } from '../support/lan.ts';
 import { pairsOf, expectReached } from '../support/traffic.ts';
 import { PATIENCE_MS, until } from '../support/until.ts';
 
 const ADDED = 20;
+/** Of no node. */
+const VIP: LanAddresses = { ipv4: '192.0.2.200', ipv6: 'fd00:a::200' };
 
 let fabric: Fabric;
 let pods: Record<string, FabricPod>;
@@ -87,23 +90,67 @@ describe('a node', () => {
     await expectReached(pairsOf(Object.values(others)));
   });
 
-  it('is refused with the address of another node, and reports both names', async () => {
+  it('that has exchanged addresses with another one, while both run and while both are down, takes its own, and no VIP', async () => {
+    const [n1, n2] = [fabric.node('n1'), fabric.node('n2')];
+    const left = ['n1', 'n2', 'n4'].map((name) => pods[name]!);
+    await Promise.all([readdress(n1, n2.addresses), readdress(n2, n1.addresses)]);
+    await publish([n1, n2.addresses], [n2, n1.addresses]);
+    await expectReached(pairsOf(left), () => fabric.logs());
+    await Promise.all([n1, n2].map(async (node) => node.agent().stop('KILL')));
+    await Promise.all([n1, n2].map(async (node) => readdress(node, node.addresses, VIP)));
+    await Promise.all([n1, n2].map(async (node) => node.startAgent()));
+    await publish([n1, n1.addresses], [n2, n2.addresses]);
+    await expectReached(pairsOf(left), () => fabric.logs());
+  });
+
+  it('does not take the address of another node, and reports both names until it is another one', async () => {
     const [n1, n5] = [fabric.node('n1'), await fabric.addNode('n5')];
     const { ipv4 } = n1.addresses;
     const script = `ip link add name twin type veth peer name other; ip link set dev other up; ip address add ${ipv4}/32 dev twin; ip link set dev twin up`;
     await n5.machine.exec('sh', '-ec', script);
     const agent = await n5.launchAgent({ NETPLUG_IP: 'interface=^twin$' });
     await until(
-      () => agent.log().includes('code: '),
-      () => `it gives up; it says:\n${agent.log()}`,
+      () => agent.log().includes('address contested'),
+      () => `it says so; it says:\n${agent.log()}`,
     );
-    const [status] = (await agent.ended) as [number];
-    expect(status).not.toBe(0);
-    expect(agent.log()).toContain('code: agent/address-conflict');
-    for (const word of ['"n1"', '"n5"', ipv4]) expect(agent.log()).toContain(word);
+    const { body } = await agent.ask('/readyz');
+    for (const word of ['"n1"', '"n5"', ipv4, 'NETPLUG_IP, for example "interface=^eth0$"'])
+      expect(body).toContain(word);
     expect(await specOf('n5')).not.toMatchObject({ bgp: { ipv4Address: expect.anything() } });
+    await n5.machine.exec('ip', 'address', 'add', '192.0.2.99/32', 'dev', 'twin');
+    await n5.machine.exec('ip', 'address', 'delete', `${ipv4}/32`, 'dev', 'twin');
+    await agent.ready();
+    await expectReached(pairsOf([n1, pods['n2']!]));
   });
 });
+
+/** Gives the link of the node these addresses in place of all others, behind one without a network in each family. */
+async function readdress(node: FabricNode, { ipv4, ipv6 }: LanAddresses, vip?: LanAddresses): Promise<void> {
+  const commands = [
+    'ip address flush dev eth0 scope global',
+    ...(vip === undefined ? [] : [`ip address add ${vip.ipv4}/32 dev eth0`]),
+    `ip address add ${ipv4}/24 dev eth0`,
+    // The kernel lists the newest address of IPv6 first.
+    `ip address add ${ipv6}/64 dev eth0 nodad`,
+    ...(vip === undefined ? [] : [`ip address add ${vip.ipv6}/128 dev eth0 nodad`]),
+    'ip route replace default via 192.0.2.1',
+    'ip -6 route replace default via fd00:a::1',
+  ];
+  await node.machine.exec('sh', '-ec', commands.join('\n'));
+}
+
+/** Waits until each node publishes these addresses. */
+async function publish(...expected: readonly (readonly [FabricNode, LanAddresses])[]): Promise<void> {
+  for (const netns of [fabric.router, ...expected.map(([node]) => node.netns), fabric.node('n4').netns])
+    await netns.exec('ip', 'neigh', 'flush', 'nud', 'reachable', 'nud', 'stale', 'nud', 'delay', 'nud', 'probe');
+  for (const [{ name }, { ipv4, ipv6 }] of expected) {
+    const bgp = { ipv4Address: `${ipv4}/24`, ipv6Address: `${ipv6}/64` };
+    await until(
+      async () => isDeepStrictEqual(((await specOf(name)) as { bgp?: unknown }).bgp, bgp),
+      () => `${name} publishes ${ipv4}\n${fabric.logs()}`,
+    );
+  }
+}
 
 async function gaugeOf(node: FabricNode, name: string): Promise<number> {
   const { body } = await node.agent().ask('/metrics');

@@ -188,6 +188,7 @@ export function startNode(
       blockSource,
       sourceCheck,
       birdLinks,
+      settingName: (variable) => variable,
     },
   );
   const ended = network.run(stop.signal);

@@ -1,4 +1,3 @@
-import type { ErrorData } from '../../base/error-data.ts';
 import type { Isolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
 import type { EffectiveSettings } from '../../config/agent-settings.ts';
 import type { Query } from '../../datastore/follow.ts';
@@ -42,8 +41,6 @@ export type FromNetwork =
   /** `isReleased` is false while the kernel has policies that this process does not know yet. */
   | { readonly kind: 'release'; readonly id: number; readonly isReleased: boolean }
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
-  /** The last message before it exits: the node must not join the network. */
-  | { readonly kind: 'refused'; readonly error: ErrorData }
   /** Settings that the agent uses itself, when they were read and when they have changed. */
   | { readonly kind: 'settings'; readonly settings: CallSettings }
   /** Pods or endpoints of the node, while policies are enforced on the API, or what netplug-typha serves. */

@@ -1,22 +1,18 @@
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
 import { type Clock, systemClock, virtualClock } from '../../base/clock.ts';
-import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
-import { errorData } from '../../base/error-data.ts';
 import { WatchRelay } from '../../kube/watch-relay.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
-import type { FromNetwork, NetworkStatus } from './network-channel.ts';
+import type { NetworkStatus } from './network-channel.ts';
 import { NetworkProcess } from './network-process.ts';
 import { PodIsolator } from './pod-isolator.ts';
 import { PATIENCE_MS } from '../../../test/support/until.ts';
 
-const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register node "a"', { hint: 'Change it' });
-
-/** A process that ends as requested: it refuses its node, crashes, or answers nothing until it is killed. */
-type Death = 'refusal' | 'crash' | 'hang';
+/** A process that ends as requested: it crashes, or answers nothing until it is killed. */
+type Death = 'crash' | 'hang';
 
 /** Ports of a process with nothing around it. */
 function portsWith(clock: Clock): Omit<ConstructorParameters<typeof NetworkProcess>[0], 'launch'> {
@@ -63,12 +59,11 @@ function networkOf(
       // The datastore does not answer.
       await once(signal, 'abort');
     },
-    launch: (onMessage: (message: FromNetwork) => void) => {
+    launch: () => {
       const death = deaths[starts];
       starts += 1;
       const { promise: ended, resolve } = Promise.withResolvers<string>();
-      if (death === 'refusal') onMessage({ kind: 'refused', error: errorData(CONFLICT) });
-      if (death === 'refusal' || death === 'crash') resolve('SIGKILL');
+      if (death === 'crash') resolve('SIGKILL');
       const kill = (): void => resolve('SIGKILL');
       return { send: ({ kind }) => (kind === 'stop' ? resolve('status 0') : undefined), ended, kill };
     },
@@ -76,24 +71,13 @@ function networkOf(
   return { network, outages, starts: () => starts, restarts: () => restarts };
 }
 
-it('ends with the conflict when the first process refuses its node', async () => {
-  const { network } = networkOf(['refusal']);
-  await expect(network.run(new AbortController().signal)).rejects.toMatchObject({
-    code: 'agent/address-conflict',
-    hint: 'Change it',
-  });
-});
-
-it('goes on and names the reason when a later process crashes or refuses its node', async () => {
-  const { network, starts, restarts } = networkOf(['crash', 'refusal']);
+it('goes on and names the reason when a process crashes', async () => {
+  const { network, starts, restarts } = networkOf(['crash', 'crash']);
   const stop = new AbortController();
   const running = network.run(stop.signal);
   await expect
     .poll(async () => network.failures(), { timeout: PATIENCE_MS })
     .toEqual(['network: its process exited: SIGKILL']);
-  await expect
-    .poll(async () => network.failures(), { timeout: PATIENCE_MS })
-    .toEqual(['network: Cannot register node "a"']);
   await expect.poll(starts, { timeout: PATIENCE_MS }).toBe(3);
   expect(restarts()).toBe(2);
   stop.abort();

@@ -1,12 +1,11 @@
 import { BackOff, type RetryPorts } from '../../base/back-off.ts';
-import { isNetplugError, never, reasonOf } from '../../base/errors.ts';
+import { never, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { FollowStore } from '../../datastore/follow.ts';
 import { FollowServer } from '../../datastore/follow-server.ts';
 import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
 import type { NodeProblem } from '../../model/node-report.ts';
 import type { WatchRelay } from '../../kube/watch-relay.ts';
-import { errorOf } from '../../base/error-data.ts';
 import type { ShownParts } from './network/shown-network.ts';
 import type { PodIsolator } from './pod-isolator.ts';
 import type { CallSettings, FromNetwork, NetworkStatus, ToNetwork, RelayedObjects } from './network-channel.ts';
@@ -62,8 +61,6 @@ export class NetworkProcess {
   #current: LaunchedNetwork | undefined;
   /** Reason why no process runs; the subject of the clause is the network. */
   #down = 'its process is starting';
-  #refusal: unknown;
-  #isRestarted = false;
   /** When the first question since the last message was asked, in milliseconds of the monotonic clock. */
   #silentSinceMs: number | undefined;
 
@@ -108,10 +105,7 @@ export class NetworkProcess {
     return answer.flows;
   }
 
-  /**
-   * Runs until the signal aborts and the process has exited. @throws agent/address-conflict when the first process refuses
-   * to join the network
-   */
+  /** Runs until the signal aborts and the process has exited. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, reportOutage } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
@@ -121,14 +115,9 @@ export class NetworkProcess {
       const startedMs = clock.monotonic();
       const ended = await this.#runOnce(signal);
       if (signal.aborted) return;
-      const cause = this.#refusal ?? new Error(`its process exited: ${ended}`);
-      this.#refusal = undefined;
-      // A refused first start ends the agent. After that a refusal is retried, because pods use the network.
-      if (!this.#isRestarted && isNetplugError(cause)) throw cause;
-      this.#isRestarted = true;
       this.#ports.onRestart();
-      this.#down = reasonOf(cause);
-      backOff.fail(cause);
+      this.#down = `its process exited: ${ended}`;
+      backOff.fail(new Error(this.#down));
       log.error('network process exited, kernel state kept', { reason: this.#down });
       const nowMs = clock.monotonic();
       if (nowMs - startedMs > OUTAGE_MS) outageSinceMs = undefined;
@@ -244,9 +233,6 @@ export class NetworkProcess {
         return;
       case 'settings':
         this.#ports.onSettings(message.settings);
-        return;
-      case 'refused':
-        this.#refusal = errorOf(message.error);
         return;
       case 'follow-begin':
       case 'follow-next':

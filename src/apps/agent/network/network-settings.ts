@@ -12,4 +12,6 @@ export interface NetworkSettings {
   readonly sourceCheck: SourceCheck;
   /** Links that the host may get before BIRD is restarted; 0 for never. */
   readonly birdLinks: number;
+  /** Names the setting behind a variable of the agent, as the user of this installation knows it. */
+  readonly settingName: (variable: string) => string;
 }

@@ -87,17 +87,6 @@ describe('the network of a node', () => {
     expect([await routesOf(next), host.changesMade]).toEqual([routes, changes]);
   });
 
-  it('fails with both names when another node has the same address', async () => {
-    const { store } = await worldWith(VXLAN);
-    await works(startNode('a', { store, host: hostAt('192.0.2.1/24') }));
-    const twin = startNode('twin', { store, host: hostAt('192.0.2.1/24') });
-    await expect(twin.ended).rejects.toMatchObject({
-      code: 'agent/address-conflict',
-      message: 'Cannot register node "twin" with address 192.0.2.1: node "a" has it already',
-    });
-    expect(twin.host.tunnels).toEqual([]);
-  });
-
   it('accepts tunnel packets of another node before it routes to that node', async () => {
     const { store } = await worldWith(VXLAN);
     const seen: string[] = [];
@@ -413,18 +402,6 @@ describe('the network of a node', () => {
     a.bird.refusal = undefined;
     await until(() => reports().length > 2, 'so is its end');
     expect(reports()).toEqual([true, ...failing, true]);
-  });
-
-  it('continues when another node takes its address later', async () => {
-    const { store } = await worldWith(VXLAN);
-    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
-    await works(a);
-    const stray = nodeOf('stray');
-    await store.createResource({ ...stray, spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }, never);
-    a.host.putInterface((await a.host.listInterfaces())[1]!);
-    await until(() => a.network.problems().some(({ text }) => text.includes('"stray"')), 'it says so');
-    expect(a.network.failures()).toEqual([]);
-    expect(a.host.tunnels).toHaveLength(1);
   });
 });
 

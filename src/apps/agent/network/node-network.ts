@@ -12,13 +12,12 @@ import { type ClusterChange, followCluster } from '../../../cache/cluster-view.t
 import type { IpamPorts } from '../../../ipam/assign.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
-import type { Address, Family } from '../../../net/address.ts';
+import type { Address } from '../../../net/address.ts';
 import { type Cidr, formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../../routing/desired-network.ts';
 import { protectedRanges } from '../../../routing/protected-ranges.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
-import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { TUNNELS } from '../../../routing/tunnels.ts';
 import { Reconciler, type ReconcilerOptions } from '../../../runtime/reconciler.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
@@ -37,7 +36,9 @@ import { type AttachmentPorts, AttachmentReader } from './host/read-attachments.
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { ownFacts } from './own-facts.ts';
 import { type ShownParts, shownNetwork } from './shown-network.ts';
-import { ADDRESSES_PAUSE_MS, findOwnAddresses, assertNoConflict } from './host/own-addresses.ts';
+import { OwnAddressClaims, type ClaimPorts } from './host/own-address-claims.ts';
+import { conflictsOf } from './host/contested-addresses.ts';
+import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './host/own-addresses.ts';
 import { TunnelFilter } from './routes/tunnel-filter.ts';
 
 /** Interval at which the node is compared with its desired state without a trigger. */
@@ -51,8 +52,8 @@ const LINKS_PAUSE_MS = 200;
 const EXPIRE_MS = 5000;
 const FACTS_PAUSE_MS = 1000;
 
-export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
-  readonly store: AllocationStore & NodeStatusStore;
+export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts, ClaimPorts {
+  readonly store: AllocationStore & NodeStatusStore & ClaimPorts['store'];
   /** Where the cluster is followed. */
   readonly followed: FollowStore;
   readonly host: HostNetwork;
@@ -84,6 +85,9 @@ export class NodeNetwork {
   readonly #links: LinkRestorer;
   readonly #hostPorts: HostPortRestorer;
   readonly #own = new RetainedAddresses();
+  readonly #claims: OwnAddressClaims;
+  /** Addresses of the node that other nodes publish as well. */
+  #conflicts: readonly NodeProblem[] = [];
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   /** Problems that do not fail the reconciler of their part, a sentence each. */
   readonly #partProblems: Partial<Record<NetworkPart, readonly string[]>> = {};
@@ -91,14 +95,13 @@ export class NodeNetwork {
   readonly #reconcilers: Readonly<Record<NetworkPart, Reconciler>>;
   readonly #registered: Registration;
   readonly #registration: Reconciler;
-  /** Rejects when the node must not join the network, because another node has its address. */
-  readonly #fatal = Promise.withResolvers<never>();
 
   constructor(ports: NetworkPorts, settings: NetworkSettings) {
     this.#ports = ports;
     this.#settings = settings;
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
+    this.#claims = new OwnAddressClaims(ports, settings.node, this.#state);
     this.#routes = new RouteReconciler(ports, this.#desired, () => this.#trigger('routes'));
     this.#links = new LinkRestorer(ports);
     this.#hostPorts = new HostPortRestorer({ ...ports, ...ports.hostPorts }, () =>
@@ -193,6 +196,7 @@ export class NodeNetwork {
     return [
       asNodeProblems(cutOff, this.#watchProblem === undefined ? [] : [this.#watchProblem]),
       asNodeProblems(NETWORK_PROBLEMS.failing, failing),
+      this.#conflicts,
       asNodeProblems(addresses, failing.length === 0 ? this.#missingAddress() : []),
       asNodeProblems(NETWORK_PROBLEMS.behind, behind),
       asNodeProblems(addresses, partly.addresses ?? []),
@@ -236,7 +240,7 @@ export class NodeNetwork {
     this.#trigger('addresses');
   }
 
-  /** Runs until the signal aborts. @throws agent/address-conflict */
+  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));
     using _records = this.#ports.attachments.watch(() => this.#trigger('endpoints'));
@@ -255,7 +259,7 @@ export class NodeNetwork {
       this.#bgp.renewBird(signal),
       ...reconcilers.map(async (each) => each.run(signal)),
     ];
-    await Promise.race([Promise.all(work), this.#fatal.promise]);
+    await Promise.all(work);
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
@@ -305,7 +309,8 @@ export class NodeNetwork {
         const isSelf = isNode(change, this.#settings.node);
         if (isSelf || kind === 'IPPool') this.#tunnels.requireAddresses();
         if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
-        return isSelf ? ['addresses', 'tunnels', 'facts', 'bgp'] : ['bgp'];
+        if (isSelf) return ['addresses', 'tunnels', 'facts', 'bgp'];
+        return kind === 'Node' && this.#claims.areOpen ? ['addresses', 'bgp'] : ['bgp'];
       }
       default:
         return never(change);
@@ -338,11 +343,18 @@ export class NodeNetwork {
   async #reconcileAddresses(signal: AbortSignal): Promise<void> {
     const { host, log, clock } = this.#ports;
     const { node } = this.#settings;
-    const question = { ...this.#settings, known: this.#own.addresses };
+    const question = { ...this.#settings, own: this.#own };
     const { addresses: found, problems, interfaces } = await findOwnAddresses(host, this.#state, question);
-    const addresses = this.#own.with(found, clock.monotonic());
+    const wanted = this.#own.with(found, clock.monotonic());
+    const claimed = await this.#claims.decide({ wanted, before: this.#own.addresses, interfaces }, signal);
+    const { addresses } = claimed;
     const isSame = isDeepStrictEqual(addresses, this.#own.addresses);
-    this.#partProblems.addresses = [...problems, ...this.#conflicts(addresses, isSame)];
+    const context = { ...this.#settings, interfaces, pools: this.#state.pools.map(({ cidr }) => cidr) };
+    const conflicts = conflictsOf(claimed, context);
+    for (const problem of conflicts)
+      if (!this.#conflicts.some(({ text }) => text === problem.text)) log.warning('address contested', { ...problem });
+    this.#conflicts = conflicts;
+    this.#partProblems.addresses = problems;
     const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
     if (set.length > 0) log.info('forwarding enabled', { node, set });
     this.#own.set(addresses);
@@ -361,18 +373,6 @@ export class NodeNetwork {
     }));
     const ranges = protectedRanges([...interfaces, ...own], this.#ports.servers.current());
     if (await this.#routes.protect(ranges, signal)) this.#trigger('bgp');
-  }
-
-  /** Checks for another node with the same address: fatal at the start, a problem later. @throws agent/address-conflict */
-  #conflicts(addresses: ReadonlyMap<Family, OwnAddress>, isSame: boolean): readonly string[] {
-    try {
-      assertNoConflict(this.#settings.node, addresses, this.#state);
-      return [];
-    } catch (cause) {
-      if (!this.#reconcilers.addresses.hasSucceeded) this.#fatal.reject(cause);
-      if (!isSame) throw cause;
-      return [reasonOf(cause)];
-    }
   }
 
   async #reconcileRoutes(signal: AbortSignal): Promise<void> {
@@ -426,12 +426,16 @@ export class NodeNetwork {
   }
 
   #failingParts(): readonly string[] {
-    const parts = Object.values(this.#reconcilers).flatMap((each) => each.report('failure'));
+    const contested = this.#conflicts.filter(({ severity }) => severity === 'error');
+    const parts = [
+      ...Object.values(this.#reconcilers).flatMap((each) => each.report('failure')),
+      ...contested.map(({ text, remedy = '' }) => `addresses: ${text} (${remedy})`),
+    ];
     return parts.length === 0 ? this.#missingAddress() : parts;
   }
 
   #missingAddress(): readonly string[] {
-    const isMissing = this.#own.addresses.size === 0 && this.#state.pools.length > 0;
+    const isMissing = this.#conflicts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
     return isMissing ? ['addresses: no address of the node is known'] : [];
   }
 

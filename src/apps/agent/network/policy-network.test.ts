@@ -36,6 +36,7 @@ function start(
     detection: { 4: { kind: method }, 6: { kind: 'none' } },
     blockSource: 'pod-cidrs',
     birdLinks: 0,
+    settingName: (variable) => variable,
     sourceCheck: 'strict',
   };
   const ports = { store, host, filter: () => filter, clock: systemClock, random: systemRandom, log: silentLog };

@@ -123,7 +123,7 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
   async #reconcileAddresses(signal: AbortSignal): Promise<void> {
     const { host, clock } = this.#ports;
     const node = await this.#findNode(signal);
-    const question = { ...this.#settings, known: this.#own.addresses };
+    const question = { ...this.#settings, own: this.#own };
     const { addresses: found } = await findOwnAddresses(host, { pools: [], findNode: () => node }, question);
     const addresses = this.#own.with(found, clock.monotonic());
     const isSame = isDeepStrictEqual(addresses, this.#own.addresses);

@@ -1,5 +1,4 @@
-import { isNetplugError, never, reasonOf } from '../../../base/errors.ts';
-import { errorData } from '../../../base/error-data.ts';
+import { never, reasonOf } from '../../../base/errors.ts';
 import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.ts';
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import { asNodeProblems } from '../../../model/node-report.ts';
@@ -71,7 +70,7 @@ interface ServePorts {
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
 }
 
-/** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
+/** Runs the network and answers requests until the agent sends `stop`. */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
   const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings } = ports;
   const { podLinks, rates, sidecars, relayOwn, findServers } = ports;
@@ -99,7 +98,6 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
     ];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
-    if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });
     if (!stop.signal.aborted) throw cause;
   } finally {
     stop.abort();

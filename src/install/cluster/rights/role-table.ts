@@ -133,7 +133,7 @@ export const ROLES = {
         READ,
         'It follows what the plugin would read again for every pod, and asks for a pod that the watch has not shown yet',
       ),
-      core(['nodes'], ['get'], 'Pod CIDRs of the node'),
+      core(['nodes'], ['get'], 'Pod CIDRs of the node, and whether another node still has an address of this one'),
       core(
         ['events'],
         ['create'],

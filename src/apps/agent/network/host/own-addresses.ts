@@ -1,13 +1,14 @@
-import { NetplugError } from '../../../../base/errors.ts';
 import type { HostInterface, HostNetwork } from '../../../../dataplane/host-network.ts';
 import type { NodeName } from '../../../../model/names.ts';
-import { FAMILIES, type Family, formatAddress, parseAddress, sameAddress } from '../../../../net/address.ts';
+import { FAMILIES, type Family, sameAddress } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
 import { detectAddress } from '../../../../routing/detect-address.ts';
 import type { Detection } from '../../../../routing/detect-address-method.ts';
+import { internalIpsOf } from '../../../../routing/judge-claim.ts';
 import { endsOf, NO_ENDS } from '../../../../routing/node-ends.ts';
 import type { OwnAddress } from '../../../../routing/plan-hops.ts';
 import { isTunnelDevice } from '../../../../routing/tunnels.ts';
+import type { RetainedAddresses } from './retained-addresses.ts';
 
 /**
  * The pause between two searches for the node's own addresses: links of other plugins may come and go all the time, and
@@ -17,8 +18,8 @@ export const ADDRESSES_PAUSE_MS = 500;
 
 export interface AddressQuestion {
   readonly node: NodeName;
-  /** The addresses detected last. One that is still on its link is kept when detection fails. */
-  readonly known: ReadonlyMap<Family, OwnAddress>;
+  /** What the node has had. An address that is still on its link is kept when detection fails. */
+  readonly own: Pick<RetainedAddresses, 'addresses' | 'replaced'>;
   readonly detection: Readonly<Record<Family, Detection>>;
 }
 
@@ -34,23 +35,23 @@ export interface OwnAddresses {
 export async function findOwnAddresses(
   host: Pick<HostNetwork, 'listInterfaces' | 'lookUp'>,
   state: Pick<ClusterState, 'findNode' | 'pools'>,
-  { node, known, detection }: AddressQuestion,
+  { node, own, detection }: AddressQuestion,
 ): Promise<OwnAddresses> {
   const interfaces = (await host.listInterfaces()).filter(({ name }) => !isTunnelDevice(name));
   const record = state.findNode(node);
   const { addresses: published } = record === undefined ? NO_ENDS : endsOf(record);
-  const internalIps = (record?.spec.addresses ?? [])
-    .filter(({ type }) => type === 'InternalIP')
-    .map(({ address }) => parseAddress(address));
+  const internalIps = record === undefined ? [] : internalIpsOf(record);
   const pools = state.pools.map(({ cidr }) => cidr);
   const addresses = new Map<Family, OwnAddress>();
   const problems: string[] = [];
   for (const family of FAMILIES) {
     const wanted = detection[family];
     const reach = wanted.kind === 'can-reach' ? await host.lookUp(wanted.target) : undefined;
-    const before = known.get(family);
-    const had = before?.address ?? published.get(family);
-    const found = detectAddress(family, wanted, { interfaces, internalIps, pools, reach, known: had });
+    const before = own.addresses.get(family);
+    const known = [own.replaced.get(family), before?.address ?? published.get(family)].filter(
+      (each) => each !== undefined,
+    );
+    const found = detectAddress(family, wanted, { interfaces, internalIps, pools, reach, known });
     if (found.kind === 'found') {
       const { address, prefixBits, interfaceName: device, mtu } = found;
       addresses.set(family, { address, prefixBits, device, mtu });
@@ -65,24 +66,4 @@ export async function findOwnAddresses(
 function isOnLink({ address, device }: OwnAddress, interfaces: readonly HostInterface[]): boolean {
   const link = interfaces.find(({ name }) => name === device);
   return link?.addresses.some((each) => sameAddress(each.address, address)) ?? false;
-}
-
-/** @throws agent/address-conflict when another node has one of the addresses */
-export function assertNoConflict(node: NodeName, addresses: OwnAddresses['addresses'], state: ClusterState): void {
-  for (const [family, { address }] of addresses) {
-    const other = state.nodeNames.find((name) => {
-      const theirs = state.endsOf(name).addresses.get(family);
-      return name !== node && theirs !== undefined && sameAddress(theirs, address);
-    });
-    if (other === undefined) continue;
-    const text = formatAddress(address);
-    throw new NetplugError(
-      'agent/address-conflict',
-      `Cannot register node "${node}" with address ${text}: node "${other}" has it already`,
-      {
-        hint: `Give the nodes different addresses, choose another one with NETPLUG_IP${family === 6 ? '6' : ''}, or remove node "${other}" if it no longer exists`,
-        facts: { node, address: text, other },
-      },
-    );
-  }
 }

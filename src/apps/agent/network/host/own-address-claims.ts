@@ -1,0 +1,158 @@
+import type { Clock } from '../../../../base/clock.ts';
+import { isNetplugError } from '../../../../base/errors.ts';
+import type { Random } from '../../../../base/random.ts';
+import type { HostInterface } from '../../../../dataplane/host-network.ts';
+import type { ResourceStore } from '../../../../datastore/resource-store.ts';
+import type { NodeName } from '../../../../model/names.ts';
+import { type Address, addressKey, type Family, sameAddress } from '../../../../net/address.ts';
+import type { ClusterState } from '../../../../routing/cluster-state.ts';
+import { type ClaimVerdict, isOutdated, judgeClaim, CLAIM_SETTLES_MS } from '../../../../routing/judge-claim.ts';
+import type { OwnAddress } from '../../../../routing/plan-hops.ts';
+import type { ContestedAddress, ClaimedAddresses } from './contested-addresses.ts';
+
+/** The longest pause before an address that two nodes have withdrawn is published again. */
+const RETRY_MS = 10_000;
+/** Nodes that are read again, because they publish an address of this one. */
+const READ_NODES = 8;
+
+export interface ClaimPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly store: Pick<ResourceStore, 'findResource'>;
+}
+
+export interface ClaimQuestion {
+  /** What the node would publish. */
+  readonly wanted: ReadonlyMap<Family, OwnAddress>;
+  /** What it has had; the address stands in for one that is withheld, if an interface still has it. */
+  readonly before: ReadonlyMap<Family, OwnAddress>;
+  readonly interfaces: readonly HostInterface[];
+}
+
+interface Withdrawn {
+  /** When the address may be published again. */
+  readonly untilMs: number;
+  readonly others: readonly NodeName[];
+}
+
+/**
+ * Decides which of its addresses a node may publish, so that no two nodes publish the same. A node withdraws an address first when
+ * none of its interfaces has it any more, so that nodes which have exchanged their addresses end up with the right ones.
+ */
+export class OwnAddressClaims {
+  readonly #ports: ClaimPorts;
+  readonly #node: NodeName;
+  readonly #state: Pick<ClusterState, 'nodeNames' | 'endsOf'>;
+  /** By address: when the record of this node first had it; undefined until then. */
+  readonly #sinceMs = new Map<string, number | undefined>();
+  /** By address: those that two nodes have published at the same time. */
+  readonly #withdrawn = new Map<string, Withdrawn>();
+  #isContested = false;
+
+  constructor(ports: ClaimPorts, node: NodeName, state: Pick<ClusterState, 'nodeNames' | 'endsOf'>) {
+    this.#ports = ports;
+    this.#node = node;
+    this.#state = state;
+  }
+
+  /** Reports whether what other nodes publish may change what this one publishes. */
+  get areOpen(): boolean {
+    const nowMs = this.#ports.clock.monotonic();
+    return (
+      this.#isContested ||
+      [...this.#sinceMs.values()].some((sinceMs) => sinceMs === undefined || nowMs - sinceMs < CLAIM_SETTLES_MS)
+    );
+  }
+
+  /** Never fails for another node: one that cannot be read keeps its address. */
+  async decide({ wanted, before, interfaces }: ClaimQuestion, signal: AbortSignal): Promise<ClaimedAddresses> {
+    const addresses = new Map<Family, OwnAddress>();
+    const conflicts: ContestedAddress[] = [];
+    for (const [family, own] of wanted) {
+      const { verdict, others } = await this.#judge(own.address, signal);
+      if (verdict !== 'withheld') addresses.set(family, own);
+      if (verdict === 'free') continue;
+      const standIn = verdict === 'withheld' ? await this.#findStandIn(own, { before, interfaces }, signal) : undefined;
+      if (standIn !== undefined) addresses.set(family, standIn);
+      conflicts.push({ family, own, others, verdict, standIn });
+    }
+    const published = [...addresses.values()].map(({ address }) => addressKey(address));
+    for (const key of this.#sinceMs.keys()) if (!published.includes(key)) this.#sinceMs.delete(key);
+    this.#isContested = conflicts.length > 0;
+    return { addresses, conflicts };
+  }
+
+  /** Returns the address that the node has had, if an interface has it still, so that pods stay connected meanwhile. */
+  async #findStandIn(
+    { address }: OwnAddress,
+    { before, interfaces }: Omit<ClaimQuestion, 'wanted'>,
+    signal: AbortSignal,
+  ): Promise<OwnAddress | undefined> {
+    const { family } = address;
+    const had = before.get(family)?.address ?? this.#state.endsOf(this.#node).addresses.get(family);
+    if (had === undefined || sameAddress(had, address)) return undefined;
+    const onLink = findOnLink(had, interfaces);
+    return onLink === undefined || (await this.#judge(had, signal)).verdict === 'withheld' ? undefined : onLink;
+  }
+
+  async #judge(
+    address: Address,
+    signal: AbortSignal,
+  ): Promise<{ readonly verdict: ClaimVerdict; readonly others: readonly NodeName[] }> {
+    const { clock, random } = this.#ports;
+    const key = addressKey(address);
+    const others = await this.#othersWith(address, signal);
+    const nowMs = clock.monotonic();
+    const isPublished = this.#publishes(this.#node, address);
+    const isClaimed = this.#sinceMs.has(key);
+    const sinceMs = isPublished ? this.#sinceMs.get(key) : undefined;
+    const verdict = judgeClaim({ others, publishedMs: sinceMs === undefined ? undefined : nowMs - sinceMs });
+    if (verdict === 'withheld') {
+      const untilMs = nowMs + random.int(RETRY_MS);
+      if (isPublished || isClaimed) this.#withdrawn.set(key, { untilMs, others });
+      this.#sinceMs.delete(key);
+      return { verdict, others };
+    }
+    const withdrawn = this.#withdrawn.get(key);
+    if (withdrawn !== undefined && nowMs < withdrawn.untilMs) return { verdict: 'withheld', others: withdrawn.others };
+    this.#withdrawn.delete(key);
+    // What the record had before this process first looked is no new claim.
+    const isNew = isClaimed || withdrawn !== undefined;
+    const firstMs = isNew ? nowMs : nowMs - CLAIM_SETTLES_MS;
+    this.#sinceMs.set(key, isPublished ? (sinceMs ?? firstMs) : undefined);
+    return { verdict, others };
+  }
+
+  /** Returns the other nodes that publish the address, without those that do not have it any more. */
+  async #othersWith(address: Address, signal: AbortSignal): Promise<readonly NodeName[]> {
+    const others = this.#state.nodeNames.filter((name) => name !== this.#node && this.#publishes(name, address));
+    const outdated = await Promise.all(
+      others.slice(0, READ_NODES).map(async (name) => this.#isOutdated(address, name, signal)),
+    );
+    return others.filter((_, index) => outdated[index] !== true);
+  }
+
+  /** Reads the Nodes themselves: the copy that others follow is as old as the agent that wrote it. */
+  async #isOutdated(address: Address, name: NodeName, signal: AbortSignal): Promise<boolean> {
+    const { store } = this.#ports;
+    try {
+      const own = await store.findResource({ kind: 'Node', name: this.#node }, signal);
+      return isOutdated(address, { own, other: await store.findResource({ kind: 'Node', name }, signal) });
+    } catch (cause) {
+      if (!isNetplugError(cause)) throw cause;
+      return false;
+    }
+  }
+
+  #publishes(node: NodeName, address: Address): boolean {
+    const published = this.#state.endsOf(node).addresses.get(address.family);
+    return published !== undefined && sameAddress(published, address);
+  }
+}
+
+function findOnLink(wanted: Address, interfaces: readonly HostInterface[]): OwnAddress | undefined {
+  const all = interfaces.flatMap(({ name, mtu, addresses }) =>
+    addresses.map((each) => ({ ...each, device: name, mtu })),
+  );
+  return all.find(({ address }) => sameAddress(address, wanted));
+}
