@@ -173,12 +173,18 @@ export interface ConnectionEnd {
   readonly open?: OpenPorts;
 }
 
-export interface PolicyConnection {
-  readonly source: ConnectionEnd;
-  readonly destination: ConnectionEnd;
+/** The first packet of a connection on one node. */
+export interface SeenPacket {
   readonly packet: Packet;
   /** Before translation of services, when that differs. */
   readonly sent?: Packet | undefined;
+}
+
+export interface PolicyConnection extends SeenPacket {
+  readonly source: ConnectionEnd;
+  readonly destination: ConnectionEnd;
+  /** On the node of the destination, when another address or port reaches it than its source sent. */
+  readonly arriving?: SeenPacket | undefined;
   /** Whether pods reach their own node when their egress policies allow it. */
   readonly endpointToHost: 'Accept' | 'Drop';
 }
@@ -188,7 +194,8 @@ export interface PolicyConnection {
  * endpoints see nothing that stays on a node.
  */
 export function evaluateConnection(view: PolicyView, connection: PolicyConnection): ConnectionVerdict {
-  const { source, destination, packet, endpointToHost } = connection;
+  const { source, destination, packet, sent, endpointToHost } = connection;
+  const arriving = connection.arriving ?? { packet, sent };
   const isToNode = source.pod?.node === destination.host || isOfLink(packet.destination);
   const egress =
     source.pod === undefined
@@ -198,14 +205,14 @@ export function evaluateConnection(view: PolicyView, connection: PolicyConnectio
   const ingress =
     destination.pod === undefined || isFromOwnNode
       ? undefined
-      : evaluateEnd(view, { endpoint: destination.pod, direction: 'ingress', packet });
+      : evaluateEnd(view, { endpoint: destination.pod, direction: 'ingress', packet: arriving.packet });
   const node = nodeOf(source);
   const staysOnNode = node !== undefined && node === nodeOf(destination);
   const crossing = (end: ConnectionEnd, direction: PolicyDirection): HostVerdict | undefined =>
     end.hostEndpoint === undefined || staysOnNode
       ? undefined
       : evaluateHost(view, {
-          ...connection,
+          ...(direction === 'egress' ? { packet, sent } : arriving),
           open: end.open ?? NO_OPEN_PORTS,
           endpoint: end.hostEndpoint,
           direction,
