@@ -23,7 +23,10 @@ export interface ReachCell {
 export interface ReachMap {
   /** Cells refer to them by their place. */
   readonly groups: readonly PeerGroup[];
-  /** Only those with traffic. */
+  /**
+   * Those whose ends were asked about; without traffic, nothing is allowed. Of others nothing is known: no end has policies, it is
+   * one pod that reaches itself without any, they have no IP family in common, or both are outside the namespace in view.
+   */
   readonly cells: readonly ReachCell[];
   readonly whole: readonly Traffic[];
 }
@@ -50,9 +53,9 @@ export function mapReach(view: PolicyView, { named, division, namespace }: MapQu
     keyOfPeer(view, peer, isCoarse || (namespace !== undefined && !isOfNamespace(peer)));
   const keys = [...new Set(peers.map(keyOf))].toSorted();
   const places = new Map(keys.map((key, place) => [key, place]));
-  const placesOf = new Map(
+  const membersOf = new Map(
     model.classes.map(
-      (each) => [each, [...new Set(each.members.map((peer) => places.get(keyOf(peer)) ?? 0))]] as const,
+      (each) => [each, [...Map.groupBy(each.members, (peer) => places.get(keyOf(peer)) ?? 0)]] as const,
     ),
   );
   const byPlace = Map.groupBy(peers, (peer) => places.get(keyOf(peer)) ?? 0);
@@ -62,12 +65,15 @@ export function mapReach(view: PolicyView, { named, division, namespace }: MapQu
   for (const pair of model.pairs(() => true)) {
     const traffic = allowed.between(model.judge(0, pair, 'egress'), model.judge(0, pair, 'ingress'));
     // A class may have members in several groups: each of the one meets each of the other.
-    for (const from of placesOf.get(pair.from) ?? []) {
-      for (const to of placesOf.get(pair.to) ?? []) {
+    for (const [from, senders] of membersOf.get(pair.from) ?? []) {
+      for (const [to, receivers] of membersOf.get(pair.to) ?? []) {
         // A pod reaches itself without a policy.
         if (from === to && isAlone(from)) continue;
         const key = `${String(from)} ${String(to)}`;
-        getOrInsert(cells, key, () => ({ from, to, found: new Set<readonly Traffic[]>() })).found.add(traffic);
+        const { found } = getOrInsert(cells, key, () => ({ from, to, found: new Set<readonly Traffic[]>() }));
+        const own = countOwnPods(senders, receivers);
+        if (own > 0) found.add(allowed.everything);
+        if (own < senders.length * receivers.length) found.add(traffic);
       }
     }
   }
@@ -78,8 +84,14 @@ export function mapReach(view: PolicyView, { named, division, namespace }: MapQu
   });
   const names = new PeerNames(pods);
   const groups = keys.map((_key, place) => groupOf(names, byPlace.get(place) ?? []));
-  const map = { groups, cells: filled.filter(({ traffic }) => traffic.length > 0), whole: model.whole };
+  const map = { groups, cells: filled, whole: model.whole };
   return namespace === undefined ? map : focused(map, namespace);
+}
+
+/** Returns how many of the pairs are a node and a pod of its own, which it always reaches. */
+function countOwnPods(senders: readonly Peer[], receivers: readonly Peer[]): number {
+  const pods = Map.groupBy(receivers, (peer) => (peer.kind === 'pod' ? peer.endpoint.node : undefined));
+  return senders.reduce((sum, peer) => sum + (peer.kind === 'node' ? (pods.get(peer.name)?.length ?? 0) : 0), 0);
 }
 
 interface Cell {
@@ -119,6 +131,11 @@ class AllowedTraffic {
 
   constructor(whole: readonly Traffic[]) {
     this.#whole = whole;
+  }
+
+  /** What is allowed where no policy decides. */
+  get everything(): readonly Traffic[] {
+    return this.between(undefined, undefined);
   }
 
   between(egress: Judgement | undefined, ingress: Judgement | undefined): readonly Traffic[] {
@@ -161,13 +178,17 @@ function partsIn(lists: readonly (readonly Traffic[])[], whole: readonly Traffic
 function focused({ groups, cells, whole }: ReachMap, namespace: string): ReachMap {
   const isOwn = (place: number): boolean => groups[place]?.namespace === namespace;
   const own = cells.filter(({ from, to }) => isOwn(from) || isOwn(to));
+  const open = own.filter(({ traffic }) => traffic.length > 0);
   const kept = groups.flatMap((_, place) =>
-    isOwn(place) || own.some(({ from, to }) => from === place || to === place) ? [place] : [],
+    isOwn(place) || open.some(({ from, to }) => from === place || to === place) ? [place] : [],
   );
   const moved = new Map(kept.map((place, next) => [place, next]));
   return {
     groups: kept.flatMap((place) => groups[place] ?? []),
-    cells: own.map((cell) => ({ ...cell, from: moved.get(cell.from) ?? 0, to: moved.get(cell.to) ?? 0 })),
+    cells: own.flatMap((cell) => {
+      const [from, to] = [moved.get(cell.from), moved.get(cell.to)];
+      return from === undefined || to === undefined ? [] : [{ ...cell, from, to }];
+    }),
     whole,
   };
 }

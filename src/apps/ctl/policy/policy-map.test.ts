@@ -37,13 +37,14 @@ describe('netplugctl policy map', () => {
     expect(out).toBe(`from the row to the column; columns have the numbers of rows
 
    1 2 3 4 5
-1  . . * * *  shop/odd
-2  * . * * *  shop/db
-3  . a . * .  shop/web
-4  * . * . .  203.0.113.0/24
-5  * . * . .  other IPv4 addresses
+1  - . * * *  shop/odd
+2  * - * * *  shop/db
+3  . a - * .  shop/web
+4  * . * - -  203.0.113.0/24
+5  * . * - -  other IPv4 addresses
 
 .  nothing
+-  not considered: this map asks no policy about it
 *  all traffic
 a  TCP 5432
 `);
@@ -143,5 +144,34 @@ a  TCP 5432
     ]);
     const { groups } = JSON.parse((await cluster.run('policy map -n shop -o json')).out) as ShownMap;
     expect(groups.map(({ text }) => text)).toEqual(['shop/web', 'other IPv4 addresses']);
+  });
+
+  it('takes nothing for denied that it was not asked about: what others exchange, and a node with its own pods', async () => {
+    const other = podOf('other', 'n1', ['10.0.0.9/32']);
+    const dns = podOf('dns', 'n2', ['10.0.0.8/32']);
+    const within = (pod: typeof other, namespace: string): typeof other => ({
+      ...pod,
+      metadata: { ...pod.metadata, namespace },
+    });
+    cluster = await ctlCluster([podOf('web', 'n1', ['10.0.0.1/32']), within(other, 'front'), within(dns, 'system')]);
+    await cluster.apply(
+      ...['n1', 'n2'].map((name, index) => ({
+        apiVersion: 'netplug.io/v3',
+        kind: 'Node',
+        metadata: { name },
+        spec: { bgp: { ipv4Address: `192.0.2.${String(index + 1)}/24` } },
+      })),
+      policyOf('web', { selector: "app == 'web'", types: ['Ingress'] }),
+    );
+    const { groups, cells, notConsidered } = JSON.parse(
+      (await cluster.run('policy map -n shop -o json')).out,
+    ) as ShownMap;
+    const at = (text: string): number => groups.findIndex((group) => group.text === text);
+    expect(notConsidered).toContainEqual({ from: at('front/other'), to: at('system/dns') });
+    expect(notConsidered).not.toContainEqual({ from: at('front/other'), to: at('shop/web') });
+    // Policies let no node in, but the one of the pod needs none.
+    expect(cells).toContainEqual(
+      expect.objectContaining({ from: at('2 nodes'), to: at('shop/web'), traffic: 'all traffic', isPartial: true }),
+    );
   });
 });

@@ -1,5 +1,5 @@
 import { ownValue } from '../../../base/own-value.ts';
-import type { ShownCell, ShownMap } from './shown-map.ts';
+import { NOT_KNOWN, pairKey, type ShownCell, type ShownMap } from './shown-map.ts';
 
 /** In pixels. */
 const CELL = 26;
@@ -11,20 +11,26 @@ const COLORS = { all: '#2e7d5b', some: '#e0a526', none: '#f1f3f5', text: '#1c212
 
 /** Renders a matrix: rows send, columns receive. */
 export function renderMapSvg(map: ShownMap): string {
-  const { groups, cells, legend } = map;
+  const { groups, cells, notConsidered, legend } = map;
   const labels = groups.map(({ text }) => shortened(text));
   const labelWidth = Math.max(...labels.map(({ length }) => length), 4) * CHARACTER;
   // Labels of columns are turned by 60 degrees.
   const [left, top] = [MARGIN + labelWidth + 8, MARGIN + LINE + labelWidth * 0.87 + 12];
   const side = groups.length * CELL;
-  const entries = Object.entries(legend);
+  const unknown = new Set(notConsidered.map(({ from, to }) => pairKey(from, to)));
+  const entries = [...(unknown.size === 0 ? [] : [NOT_KNOWN]), ...Object.entries(legend)];
   const legendTop = top + side + MARGIN;
   const legendWidth = Math.max(0, ...entries.map(([, meaning]) => shortened(meaning, 110).length)) * CHARACTER + 60;
   const width = Math.ceil(Math.max(left + side + labelWidth * 0.5 + MARGIN, legendWidth + MARGIN, 420));
   const height = Math.ceil(legendTop + (entries.length + 1) * LINE + MARGIN);
   const at = (place: number): number => place * CELL;
   const empty = groups.flatMap((_, from) =>
-    groups.map((_each, to) => square({ x: left + at(to), y: top + at(from), fill: COLORS.none })),
+    groups.map((_each, to) => {
+      const [x, y] = [left + at(to), top + at(from)];
+      const isUnknown = unknown.has(pairKey(from, to));
+      const mark = isUnknown ? signText({ x: x + CELL / 2, y: y + CELL * 0.66, fill: COLORS.faint }, NOT_KNOWN[0]) : '';
+      return `${square({ x, y, fill: COLORS.none })}${mark}`;
+    }),
   );
   const filled = cells.map((cell) => drawnCell(cell, { map, x: left + at(cell.to), y: top + at(cell.from) }));
   const rows = labels.map((label, place) =>
@@ -42,7 +48,7 @@ export function renderMapSvg(map: ShownMap): string {
   });
   const key = [['', 'nothing'], ...entries].map(([sign = '', meaning = ''], place) => {
     const y = legendTop + place * LINE;
-    const fill = sign === '' ? COLORS.none : sign === '*' ? COLORS.all : COLORS.some;
+    const fill = sign === '' || sign === NOT_KNOWN[0] ? COLORS.none : sign === '*' ? COLORS.all : COLORS.some;
     return `${square({ x: MARGIN, y, fill, size: 16 })}${signText({ x: MARGIN + 8, y: y + 12 }, sign)}${text({ x: MARGIN + 26, y: y + 12 }, shortened(meaning, 110))}`;
   });
   return [

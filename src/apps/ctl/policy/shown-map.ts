@@ -4,6 +4,8 @@ import { describeTraffic } from '../../../policy/reach/traffic.ts';
 
 const LETTERS = 26;
 const ALL = '*';
+/** Sign and meaning of a pair of which the map knows nothing. */
+export const NOT_KNOWN = ['-', 'not considered: this map asks no policy about it'] as const;
 
 export interface ShownCell {
   /** Places in `groups`. */
@@ -20,13 +22,18 @@ export interface ShownCell {
 /** A map for people: what groups may exchange, as signs with a legend. */
 export interface ShownMap {
   readonly groups: readonly PeerGroup[];
+  /** Only those with traffic. */
   readonly cells: readonly ShownCell[];
+  /** Pairs of groups, by their places, that were not considered. What is neither here nor a cell is denied. */
+  readonly notConsidered: readonly { readonly from: number; readonly to: number }[];
   /** By sign, the most frequent first; `*` is all traffic. */
   readonly legend: Readonly<Record<string, string>>;
 }
 
 export function showMap({ groups, cells, whole }: ReachMap): ShownMap {
-  const texts = cells.map(({ traffic, isPartial, ...place }) => {
+  const open = cells.filter(({ traffic }) => traffic.length > 0);
+  const known = new Set(cells.map(({ from, to }) => pairKey(from, to)));
+  const texts = open.map(({ traffic, isPartial, ...place }) => {
     const text = describeTraffic(traffic, whole);
     return { ...place, traffic: text, isPartial, meaning: isPartial ? `${text}, for some of them` : text };
   });
@@ -41,11 +48,18 @@ export function showMap({ groups, cells, whole }: ReachMap): ShownMap {
   ]);
   return {
     groups,
+    notConsidered: groups.flatMap((_from, from) =>
+      groups.flatMap((_to, to) => (known.has(pairKey(from, to)) ? [] : [{ from, to }])),
+    ),
     cells: texts.map(({ meaning, ...cell }) => ({ ...cell, sign: signs.get(meaning) ?? '?' })),
     legend: Object.fromEntries(
       [...signs].flatMap(([meaning, sign]) => (byMeaning.has(meaning) ? [[sign, meaning]] : [])),
     ),
   };
+}
+
+export function pairKey(from: number, to: number): string {
+  return `${String(from)} ${String(to)}`;
 }
 
 /** a to z, then aa, ab and so on. */
