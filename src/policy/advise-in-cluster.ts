@@ -1,11 +1,11 @@
 import { protocolNumber } from '../model/protocol.ts';
 import { evaluateSelector } from '../model/selector.ts';
-import { parseAddress } from '../net/address.ts';
+import { type Address, parseAddress } from '../net/address.ts';
 import { joinPath, type PolicyAdvice } from './advise-policy.ts';
 import { evaluateEnd } from './evaluate.ts';
 import type { PolicyView } from './policy-view.ts';
 import { describeOvertaken, mayChooseOrder, overtakes } from './overtaken-denials.ts';
-import { vitalServices } from './reach/vital-services.ts';
+import { type VitalService, vitalServices } from './reach/vital-services.ts';
 import type { PeerMatch, PolicyDirection, PolicyEndpoint, PolicyRule, ResolvedPolicy } from './resolved-policy.ts';
 
 const DIRECTIONS: readonly PolicyDirection[] = ['ingress', 'egress'];
@@ -14,7 +14,11 @@ const CLIENT_PORT = 40_000;
 const SHOWN_PODS = 3;
 
 /** Returns what is probably a mistake in a policy of the view, as only its cluster shows. */
-export function adviseInCluster(view: PolicyView, policy: ResolvedPolicy): PolicyAdvice[] {
+export function adviseInCluster(
+  view: PolicyView,
+  policy: ResolvedPolicy,
+  caches: readonly Address[] = [],
+): PolicyAdvice[] {
   const selected = [...view.endpoints.values()].filter(({ labels }) => evaluateSelector(policy.appliesTo, labels));
   if (selected.length === 0) {
     const message = 'selects no pod and no host endpoint of the cluster';
@@ -24,7 +28,12 @@ export function adviseInCluster(view: PolicyView, policy: ResolvedPolicy): Polic
     (policy.rules[direction] ?? []).flatMap((rule) => adviseRule(view, rule, { direction, selected })),
   );
   const distinct = new Map(rules.map((advice) => [JSON.stringify(advice), advice]));
-  return [...distinct.values(), ...adviseDns(view, policy, selected), ...adviseOrder(view, policy, selected)];
+  const dns = vitalServices(view, caches).filter(({ protects, ports }) => protects === 'clients' && isOfDns(ports));
+  return [
+    ...distinct.values(),
+    ...dns.flatMap((service) => adviseDns(view, { policy, service }, selected)),
+    ...adviseOrder(view, policy, selected),
+  ];
 }
 
 interface Place {
@@ -88,15 +97,19 @@ function adviseOrder(
   return [...said].map((message) => ({ path: 'order', message }));
 }
 
-/** Says which pods reach no DNS, by all policies of the view together. */
+function isOfDns(ports: VitalService['ports']): boolean {
+  return ports.some(({ port }) => port === DNS_PORT);
+}
+
+/** Says which pods reach no DNS, by all policies of the view together. Any of its servers will do, but each address of a cache. */
 function adviseDns(
   view: PolicyView,
-  { rules, isStaged }: ResolvedPolicy,
+  { policy: { rules, isStaged }, service }: { readonly policy: ResolvedPolicy; readonly service: VitalService },
   selected: readonly PolicyEndpoint[],
 ): readonly PolicyAdvice[] {
-  const [dns] = vitalServices(view);
-  if (rules.egress === undefined || isStaged || dns === undefined || dns.addresses.size === 0) return [];
-  const servers = [...dns.addresses].map(parseAddress);
+  const { name, addresses, remedy } = service;
+  if (rules.egress === undefined || isStaged || addresses.size === 0) return [];
+  const servers = [...addresses].map(parseAddress);
   const protocol = protocolNumber('UDP');
   const cut = selected.filter((endpoint) => {
     const asked = endpoint.addresses.flatMap((source) =>
@@ -106,11 +119,13 @@ function adviseDns(
       const packet = { ...ends, protocol, sourcePort: CLIENT_PORT, destinationPort: DNS_PORT };
       return evaluateEnd(view, { endpoint, direction: 'egress', packet }).verdict === 'allow';
     };
-    return endpoint.kind === 'workload' && asked.length > 0 && !asked.some(isAllowed);
+    const isServed = remedy === undefined ? asked.some(isAllowed) : asked.every(isAllowed);
+    return endpoint.kind === 'workload' && asked.length > 0 && !isServed;
   });
   if (cut.length === 0) return [];
   const names = cut.map(({ shown }) => shown).toSorted();
   const more = names.length > SHOWN_PODS ? ` and ${String(names.length - SHOWN_PODS)} more` : '';
-  const message = `leaves pods without DNS, with all other policies: ${names.slice(0, SHOWN_PODS).join(', ')}${more}`;
-  return [{ path: 'egress', message }];
+  const pods = `${names.slice(0, SHOWN_PODS).join(', ')}${more}`;
+  const advice = remedy === undefined ? '' : `; ${remedy}`;
+  return [{ path: 'egress', message: `leaves pods without ${name}, with all other policies: ${pods}${advice}` }];
 }

@@ -1,4 +1,5 @@
 import { type Address, formatAddress } from '../../net/address.ts';
+import { formatCidr, hostCidr } from '../../net/cidr.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyEndpoint } from '../resolved-policy.ts';
 import { apiServers } from '../api-servers.ts';
@@ -13,7 +14,13 @@ export interface VitalService {
   readonly ports: readonly { readonly protocol: number; readonly port: number }[];
   /** Traffic that is served: connections from pods to it, or its own connections in both directions. */
   readonly protects: 'clients' | 'itself';
+  /** What to do about clients that are cut off. */
+  readonly remedy?: string;
 }
+
+/** Selects the pods of the DNS cache of nodes. */
+export const DNS_CACHE_LABEL = 'k8s-app=node-local-dns';
+const DNS_CACHE = 'the DNS cache of their node';
 
 /** Namespaces of the parts of a cluster itself. */
 export const SYSTEM_NAMESPACES: readonly string[] = ['kube-system', 'netplug-system'];
@@ -30,16 +37,31 @@ export function apiServerAddresses(view: PolicyView): readonly NamedAddress[] {
   return apiServers(view).map(({ address }) => ({ kind: 'service', name: API_SERVER, address }));
 }
 
-/** Returns DNS and the API server, as far as the records of services and labels of pods show them, and system namespaces. */
-export function vitalServices(view: PolicyView): readonly VitalService[] {
+/** Returns the addresses of the DNS caches of nodes, under their name. */
+export function dnsCacheAddresses(caches: readonly Address[]): readonly NamedAddress[] {
+  return caches.map((address) => ({ kind: 'service', name: DNS_CACHE, address }));
+}
+
+/** Returns the cache that answers pods before DNS does; undefined without one. Packets to it are those of no pod. */
+function dnsCache(caches: readonly Address[]): VitalService | undefined {
+  if (caches.length === 0) return undefined;
+  const nets = caches.map((address) => formatCidr(hostCidr(address))).join(' and ');
+  const remedy = `the cache answers before DNS pods do, so allow egress to ${nets}, UDP and TCP port 53, as well`;
+  return { name: DNS_CACHE, addresses: textsOf(caches), ports: DNS_PORTS, protects: 'clients', remedy };
+}
+
+/** Returns DNS, the DNS caches of nodes and the API server, as far as the records of services and labels of pods show them, and system namespaces. */
+export function vitalServices(view: PolicyView, caches: readonly Address[] = []): readonly VitalService[] {
   const pods = [...view.endpoints.values()].filter(({ kind }) => kind === 'workload');
   const dns = [
     ...DNS_SERVICES.flatMap(([namespace, name]) => view.services.addressesOf(namespace, name)),
     ...pods.filter(isDns).flatMap(({ addresses }) => addresses),
   ];
   const api = apiServers(view);
+  const cache = dnsCache(caches);
   return [
     { name: 'DNS', addresses: textsOf(dns), ports: DNS_PORTS, protects: 'clients' },
+    ...(cache === undefined ? [] : [cache]),
     { name: API_SERVER, addresses: textsOf(api.map(({ address }) => address)), ports: api, protects: 'clients' },
     ...SYSTEM_NAMESPACES.map((name): VitalService => {
       const own = pods.filter(({ namespace }) => namespace === name).flatMap(({ addresses }) => addresses);

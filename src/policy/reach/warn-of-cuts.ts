@@ -10,12 +10,18 @@ const HOST = 'host/';
 const SHOWN_PODS = 3;
 
 /** Returns a warning for each part of the cluster itself that changes cut off, with the pods that are concerned. */
-export function warnOfCuts(view: PolicyView, changes: readonly ReachChange[]): readonly string[] {
+export function warnOfCuts(
+  view: PolicyView,
+  changes: readonly ReachChange[],
+  caches: readonly Address[] = [],
+): readonly string[] {
   const cuts = changes.filter(({ verdict }) => verdict === 'deny');
-  return vitalServices(view).flatMap((service) => {
+  return vitalServices(view, caches).flatMap((service) => {
     const pods = new Set(cuts.flatMap((cut) => podsWithout(service, cut)));
     if (pods.size === 0) return [];
-    if (service.protects === 'clients') return [`cuts ${service.name} off for ${named(pods)}`];
+    const { remedy } = service;
+    if (service.protects === 'clients')
+      return [`cuts ${service.name} off for ${named(pods)}${remedy === undefined ? '' : `: ${remedy}`}`];
     const isEvery = pods.size > 1 && pods.size === countPods(view, service);
     return [`cuts connections of ${isEvery ? `every pod of ${service.name}` : named(pods)}`];
   });
