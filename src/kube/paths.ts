@@ -22,6 +22,7 @@ export const ALL_NAMES = { only: 'names', isCached: true } as const;
 export const SERVICE_ACCOUNTS = { group: '', version: 'v1', plural: 'serviceaccounts' } as const;
 export const KUBERNETES_POLICIES = { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies' } as const;
 export const ENDPOINT_SLICES = { group: 'discovery.k8s.io', version: 'v1', plural: 'endpointslices' } as const;
+export const SERVICES = { group: '', version: 'v1', plural: 'services' } as const;
 export const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' } as const;
 export const NODES = { group: '', version: 'v1', plural: 'nodes' } as const;
 

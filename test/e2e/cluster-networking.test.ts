@@ -271,6 +271,56 @@ describe('a cluster with agents that provide the network', () => {
     await cluster.kubectl('delete', 'networkpolicy', 'from-node-a');
   });
 
+  it('has policy why say what becomes of a packet to a service, also by a node and back to its own pod', async () => {
+    const { clusterIP, ports } = service.spec;
+    const { name } = service.metadata;
+    const { nodePort } = ports[0];
+    const toNode = cluster.node(1).addresses.ipv4;
+    const [direct = ''] = ipsOf(pods.b);
+    const explained = async (from: string, to: string, ...more: string[]): Promise<Json> => {
+      const argv = [NETPLUGCTL, 'policy', 'why', from, to, '-o', 'json', ...more];
+      const env = { KUBECONFIG: cluster.api.kubeconfig, DATASTORE_TYPE: 'orch' };
+      const { stdout, stderr } = await cluster.node(0).machine.run(argv, { env });
+      return stdout === '' ? { verdict: stderr } : JSON.parse(stdout);
+    };
+    const why = async (from: string, to: string, port = PORT): Promise<string> =>
+      (await explained(from, to, '--port', String(port))).verdict;
+    const probed = await explained('default/web-a', 'default/web-b', '--port', String(PORT), '--probe');
+    expect(probed).toMatchObject({ connections: [{ probe: { outcome: 'agrees' } }, { probe: { outcome: 'agrees' } }] });
+    await cluster.apply([
+      policyOf('closed', { app: 'web-b' }, [{ from: [{ podSelector: { matchLabels: { app: 'web-a' } } }] }]),
+    ]);
+    await expectSilence(async () => fetchIn(cluster, 'web-b', clusterIP));
+    await expectAnswer(async () => fetchIn(cluster, 'web-b', direct), 'web-b');
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', clusterIP), 'web-b');
+    await expectSilence(async () => fetchIn(cluster, 'web-a', toNode, nodePort));
+    expect([
+      await why('default/web-b', `svc/default/${name}`),
+      await why('default/web-b', 'default/web-b'),
+      await why('default/web-a', clusterIP),
+      await why('default/web-a', toNode, nodePort),
+    ]).toEqual(['deny', 'allow', 'allow', 'deny']);
+
+    // The pod's node sends it with its own address to another node, and by the tunnel with that of the tunnel.
+    const { machine, addresses } = cluster.node(0);
+    const [device] = JSON.parse(await machine.exec('ip', '-j', '-4', 'address', 'show', 'dev', 'vxlan.netplug'));
+    const tunnel: string = device.addr_info[0].local;
+    await cluster.apply([policyOf('closed', { app: 'web-b' }, [{ from: [{ ipBlock: { cidr: `${tunnel}/32` } }] }])]);
+    await expectAnswer(async () => curlOn(0, direct), 'web-b');
+    await expectSilence(async () => fetchIn(cluster, 'web-a', toNode, nodePort));
+    expect([await why('host/node-a', direct), await why('default/web-a', toNode, nodePort)]).toEqual(['allow', 'deny']);
+    await cluster.apply([
+      policyOf('closed', { app: 'web-b' }, [{ from: [{ ipBlock: { cidr: `${addresses.ipv4}/32` } }] }]),
+    ]);
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', toNode, nodePort), 'web-b');
+    await expectSilence(async () => fetchIn(cluster, 'web-a', clusterIP));
+    expect([await why('default/web-a', toNode, nodePort), await why('default/web-a', clusterIP)]).toEqual([
+      'allow',
+      'deny',
+    ]);
+    await cluster.kubectl('delete', 'networkpolicy', 'closed');
+  });
+
   it('passes nothing on to a pod that comes beside the tunnel with the address of a pod or a tunnel', async () => {
     const { machine, addresses } = cluster.node(1);
     const outside = cluster.lan.netns;

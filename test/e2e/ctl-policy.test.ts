@@ -181,4 +181,40 @@ describe.each(CTL_DATASTORES)('commands about policies on $type', ({ type, start
     expect(denied.status).toBe(1);
     expect(denied.stdout).toContain('no rule matches of Kubernetes NetworkPolicy shop/web-out');
   });
+
+  it.runIf(type === 'orch')(
+    'follows a Service of the API to each of its backends, by its name and its address',
+    async () => {
+      const metadata = { name: 'db', namespace: 'shop' };
+      await ctl.server?.apply([
+        {
+          apiVersion: 'v1',
+          kind: 'Service',
+          metadata,
+          spec: { ports: [{ name: 'sql', port: 80, targetPort: 'sql', protocol: 'TCP' }] },
+        },
+        {
+          apiVersion: 'discovery.k8s.io/v1',
+          kind: 'EndpointSlice',
+          metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'db' } },
+          addressType: 'IPv4',
+          endpoints: [{ addresses: ['10.65.0.2'], nodeName: 'node-b' }, { addresses: ['192.0.2.9'] }],
+          ports: [{ name: 'sql', port: 5432, protocol: 'TCP' }],
+        },
+      ]);
+      const { spec } = JSON.parse(
+        (await ctl.server?.kubectl('get', 'service', 'db', '-n', 'shop', '-o', 'json')) ?? '{}',
+      );
+      const [byName, byAddress] = [
+        await why('shop/web', 'svc/db', '--port', '80'),
+        await why('shop/web', spec.clusterIP),
+      ];
+      expect(byName).toMatchObject({ status: 0, stderr: '' });
+      expect(byAddress).toEqual(byName);
+      expect(byName.stdout).toContain(
+        `Service shop/db (${spec.clusterIP}) is translated to 10.65.0.2 port 5432 on node node-a\n`,
+      );
+      expect(byName.stdout).toContain('-> 192.0.2.9: allowed');
+    },
+  );
 });

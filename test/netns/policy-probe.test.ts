@@ -6,6 +6,8 @@ import { probeConnection, type ExplainedProbe } from '../../src/apps/ctl/policy/
 import { judgeConnections } from '../../src/apps/ctl/policy/explain-connection.ts';
 import type { AskedProtocol } from '../../src/apps/ctl/policy/explain-connection.ts';
 import { findEnd } from '../../src/apps/ctl/policy/connection-ends.ts';
+import { findService, SERVICE } from '../../src/apps/ctl/policy/find-destination.ts';
+import type { ServiceReader } from '../../src/apps/ctl/policy/read-services.ts';
 import { linuxPacketProbe } from '../../src/dataplane/linux/linux-packet-probe.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import type { Node } from '../../src/model/node.ts';
@@ -13,7 +15,8 @@ import { failsafePorts } from '../../src/policy/open-ports.ts';
 import { enterNetns } from '../support/netns.ts';
 import { globalPolicy, hostEndpoint } from '../support/policy-arbitraries.ts';
 import { NODE, PolicyCluster, type TestPod } from '../support/policy-cluster.ts';
-import { PolicyHost } from '../support/policy-host.ts';
+import { parseAddress } from '../../src/net/address.ts';
+import { PolicyHost, type Probe, probeAll } from '../support/policy-host.ts';
 import { until } from '../support/until.ts';
 
 const WEB: TestPod = {
@@ -32,6 +35,35 @@ const NODES: readonly Node[] = [
   },
 ];
 const FAR = ['198.51.100.2', '2001:db8:1::2'] as const;
+const SERVICE_ADDRESS = '10.96.0.7';
+/** One Service, behind which is `shop/web`. */
+const SERVICES: ServiceReader = {
+  find: async () =>
+    Promise.resolve({
+      namespace: 'shop',
+      name: 'web',
+      isHeadless: false,
+      clusterIps: [parseAddress(SERVICE_ADDRESS)],
+      externalAddresses: [],
+      ports: [{ name: '', protocol: 6, port: 8000 }],
+      internalTrafficPolicy: 'Cluster',
+      externalTrafficPolicy: 'Cluster',
+      hasAffinity: false,
+    }),
+  list: async () => Promise.resolve([]),
+  endpointsOf: async () =>
+    Promise.resolve([
+      {
+        address: parseAddress('10.66.0.1'),
+        node: NODE,
+        isReady: true,
+        isServing: true,
+        isTerminating: false,
+        hasHints: false,
+        ports: [{ name: '', protocol: 6, port: 80 }],
+      },
+    ]),
+};
 const FAILSAFE = failsafePorts({
   failsafeInboundHostPorts: [{ protocol: 'TCP', port: 81 }],
   failsafeOutboundHostPorts: [],
@@ -68,14 +100,18 @@ async function store(...resources: readonly AnyResource[]): Promise<void> {
 /** Sends `from -> to:port/protocol` over each family that both ends have. */
 async function probe(text: string, { isMissingHere = false } = {}): Promise<readonly ExplainedProbe[]> {
   const [, from = '', to = '', port, name = 'tcp'] = /^(\S+) -> (\S+?)(?:#(\d+))?(?:%(\w+))?$/.exec(text) ?? [];
-  const ends = { view: cluster.state, nodes: NODES };
+  const plan = { view: cluster.state, nodes: NODES, pools: [], floating: [] };
   const protocol = name.toUpperCase() as AskedProtocol;
   const asked = port === undefined ? undefined : Number(port);
-  const connections = judgeConnections(cluster.state, {
-    from: findEnd(ends, from),
-    to: findEnd(ends, to),
+  const source = findEnd(plan, from);
+  const found = to.startsWith(SERVICE)
+    ? await findService(plan, { text: to, from: source, protocol, port: asked }, SERVICES)
+    : { to: findEnd(plan, to), port: asked };
+  const connections = judgeConnections({
+    plan,
+    from: source,
+    ...found,
     protocol,
-    port: asked,
     endpointToHost: () => 'Accept',
     openPorts: () => FAILSAFE,
   });
@@ -83,7 +119,7 @@ async function probe(text: string, { isMissingHere = false } = {}): Promise<read
   const inside = enterNetns(host.netns);
   try {
     for (const connection of connections) {
-      const question = { view: cluster.state, node: isMissingHere ? 'other' : NODE, connection, protocol, port: asked };
+      const question = { view: cluster.state, node: isMissingHere ? 'other' : NODE, connection, protocol };
       probed.push(await probeConnection(linuxPacketProbe(), question, AbortSignal.timeout(20_000)));
     }
   } finally {
@@ -204,6 +240,35 @@ describe('policy why --probe', () => {
       'egress of shop/web: agrees, allow',
       'egress at HostEndpoint all, forwarded: agrees, deny',
     ]);
+  });
+
+  it('follows packets to a Service, also back to the pod that sends them', async () => {
+    // As kube-proxy does it: a pod that answered itself directly would take the answer for another connection's.
+    await host.netns.exec(
+      'nft',
+      `table ip proxy {
+        chain to { type nat hook prerouting priority -100; ip daddr ${SERVICE_ADDRESS} tcp dport 8000 dnat to 10.66.0.1:80; }
+        chain back { type nat hook postrouting priority 100; ip saddr 10.66.0.1 ip daddr 10.66.0.1 masquerade; }
+      }`,
+    );
+    const connects = async (from: string, to: string, port: number, expected: Probe['expected']): Promise<boolean> =>
+      (await probeAll([{ from: host.pod(from), to, port, expected }]))[0] ?? false;
+    await store(ofWeb({ ingress: [{ action: 'Allow', source: { selector: "pod == 'db'" } }] }));
+    expect(await places('shop/db -> svc/web#8000')).toEqual([
+      'egress of shop/db: agrees, allow',
+      'ingress of shop/web: agrees, allow',
+    ]);
+    expect(await places('shop/web -> svc/web#8000')).toEqual([
+      'egress of shop/web: agrees, allow',
+      'ingress of shop/web: agrees, deny',
+    ]);
+    expect(await connects('shop/web', SERVICE_ADDRESS, 8000, 'denied')).toBe(false);
+    expect(await connects('shop/web', '10.66.0.1', 80, 'allowed')).toBe(true);
+    await expect(probe('shop/web -> shop/web#80')).rejects.toMatchObject({ code: 'policy/probe-impossible' });
+    await store(ofWeb({ ingress: [{ action: 'Allow', source: { selector: "pod == 'web'" } }] }));
+    expect(await places('shop/web -> svc/web#8000')).toContain('ingress of shop/web: agrees, allow');
+    expect(await connects('shop/web', SERVICE_ADDRESS, 8000, 'allowed')).toBe(true);
+    await host.netns.exec('nft', 'delete table ip proxy');
   });
 
   it('differs when the kernel has other rules than the policies', async () => {

@@ -1,24 +1,22 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { ALL_INTERFACES } from '../../../model/host-endpoint.ts';
-import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';
 import { hostAddressesOf, tunnelAddressesOf } from '../../../model/node-addresses.ts';
 import { type Address, formatAddress, sameAddress, tryParseAddress } from '../../../net/address.ts';
 import { type ConnectionEnd, endAt } from '../../../policy/evaluate.ts';
-import { hostEndpointAt, hostEndpointsInForce, hostEndpointsOf } from '../../../policy/host-interfaces.ts';
+import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
-import { tunnelAddressOf } from '../../../routing/node-ends.ts';
 import { isTunnelDevice } from '../../../routing/tunnels.ts';
-import { tunnelTo } from '../../../routing/tunnel-to.ts';
+import type { AddressPlan, PacketTarget } from './packet-way.ts';
 
 /** Prefix of the name of an end that is a node. */
 export const HOST = 'host/';
 
 /** One end as the user named it, with every address that a packet may carry there. */
 export interface NamedEnd {
-  readonly kind: 'pod' | 'host' | 'address';
-  /** `NAMESPACE/POD`, `host/NODE` or an address. */
+  readonly kind: 'pod' | 'host' | 'address' | 'service';
+  /** `NAMESPACE/POD`, `host/NODE`, `svc/NAMESPACE/NAME` or an address. */
   readonly name: string;
   readonly node?: string;
   readonly addresses: readonly ConnectionEnd[];
@@ -26,61 +24,44 @@ export interface NamedEnd {
   readonly notes: readonly string[];
 }
 
-interface Cluster {
-  readonly view: PolicyView;
-  readonly nodes: readonly Node[];
+/** An end that packets are sent to. */
+export interface NamedDestination extends NamedEnd {
+  /** Returns where packets of the source end; at the addresses unless set. */
+  readonly targetsFrom?: (source: ConnectionEnd) => Targets;
 }
 
-/** Two ends with what stands between them: in a tunnel, host endpoints of other interfaces do not see the packets. */
-export interface RoutedEnds {
-  readonly source: ConnectionEnd;
-  readonly destination: ConnectionEnd;
-  /** The device of the tunnel between them; undefined without one. */
-  readonly tunnel?: string | undefined;
+export interface Targets {
+  readonly targets: readonly PacketTarget[];
+  /** Set when there is none: what becomes of the packets, a sentence. */
+  readonly refusal?: string;
+  readonly notes: readonly string[];
 }
 
-/** Puts a tunnel between two ends on different nodes when the destination is in a pool with such a mode. */
-export function routeBetween(
-  { view, nodes, pools }: Cluster & { readonly pools: readonly IpPool[] },
-  source: ConnectionEnd,
-  destination: ConnectionEnd,
-): RoutedEnds {
-  const [from, to] = [source, destination].map((end) =>
-    nodes.find(({ metadata }) => metadata.name === (end.pod?.node ?? end.host)),
-  );
-  if (from === undefined || to === undefined || from === to) return { source, destination };
-  const tunnel = tunnelTo(destination.address, { from, to, pools });
-  if (tunnel === undefined) return { source, destination };
-  // An endpoint that expects the address of a tunnel does not decide there.
-  const at = ({ metadata }: Node): PolicyEndpoint | undefined =>
-    hostEndpointAt(hostEndpointsInForce(hostEndpointsOf(view, metadata.name), []), tunnel);
-  const own = source.pod === undefined ? tunnelAddressOf(from, tunnel) : undefined;
-  return {
-    source: { ...source, address: own ?? source.address, hostEndpoint: at(from) },
-    destination: { ...destination, hostEndpoint: at(to) },
-    tunnel,
-  };
-}
+type Cluster = Pick<AddressPlan, 'view' | 'nodes' | 'floating'>;
 
 /** Finds the end that the text names. @throws resource/not-found, cli/usage */
-export function findEnd(cluster: Cluster, text: string): NamedEnd {
+export function findEnd(cluster: Cluster, text: string): NamedDestination {
   const address = tryParseAddress(text);
   if (address !== undefined) return endOfAddress(cluster, address);
   if (text.startsWith(HOST)) return endOfHost(cluster, text.slice(HOST.length));
   if (/^[^/]+\/[^/]+$/.test(text)) return endOfPod(cluster, text);
   throw new NetplugError('cli/usage', `Cannot explain "${text}": it is neither a pod, nor an address, nor a host`, {
-    hint: 'Write NAMESPACE/POD, an address such as 10.0.0.7, or host/NODE',
+    hint: 'Write NAMESPACE/POD, an address such as 10.0.0.7, host/NODE, or as destination svc/NAMESPACE/NAME',
   });
 }
 
-function endOfAddress({ view, nodes }: Cluster, address: Address): NamedEnd {
+function endOfAddress(cluster: Cluster, address: Address): NamedDestination {
+  const { view, nodes, floating } = cluster;
   const end = endAt(view, address);
   const name = formatAddress(address);
   if (end.pod !== undefined) {
     const { shown, node } = end.pod;
-    const { hostEndpoint, notes } = crossingOfPod({ view, nodes }, node);
+    const { hostEndpoint, notes } = crossingOfPod(cluster, node);
     return { kind: 'pod', name: shown, node, addresses: [{ ...end, hostEndpoint }], notes };
   }
+  const pair = floating.find(({ external }) => sameAddress(external, address));
+  const owner = pair === undefined ? undefined : endAt(view, pair.internal);
+  if (owner?.pod !== undefined) return endOfFloating(cluster, { ...owner, pod: owner.pod }, address);
   const node = nodes.find((each) => nodeAddresses(each).some((own) => sameAddress(own, address)));
   if (node === undefined) {
     return { kind: 'address', name, addresses: [end], notes: [`no pod and no node has the address ${name}`] };
@@ -88,6 +69,20 @@ function endOfAddress({ view, nodes }: Cluster, address: Address): NamedEnd {
   const host = node.metadata.name;
   const { hostEndpoint, notes } = findCrossing(view, host, [address]);
   return { kind: 'host', name: `${HOST}${host}`, node: host, addresses: [{ address, host, hostEndpoint }], notes };
+}
+
+/** Only the node of its pod translates it. As a source, it stands for the pod. */
+function endOfFloating(
+  cluster: Cluster,
+  { address: internal, pod }: ConnectionEnd & { readonly pod: PolicyEndpoint },
+  address: Address,
+): NamedDestination {
+  const { hostEndpoint, notes } = crossingOfPod(cluster, pod.node);
+  const end = { address: internal, pod, hostEndpoint };
+  const of = `the floating IP of ${pod.shown}`;
+  const translation = { address, port: undefined, targetPort: undefined, node: pod.node, isMasqueraded: false, of };
+  const targetsFrom = (): Targets => ({ targets: [{ end, translation }], notes: [] });
+  return { kind: 'pod', name: pod.shown, node: pod.node, addresses: [end], notes, targetsFrom };
 }
 
 function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
@@ -103,26 +98,21 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
       hint: `Run "netplugctl get node ${host} -o yaml", or write the address instead`,
     });
   }
-  const tunnels = tunnelAddressesOf(node).map(formatAddress);
   const ends = firstOfFamilies(addresses).map((address) => ({ address, ...findCrossing(view, host, [address]) }));
   return {
     kind: 'host',
     name: `${HOST}${host}`,
     node: host,
     addresses: ends.map(({ address, hostEndpoint }) => ({ address, host, hostEndpoint })),
-    notes: [
-      ...new Set(ends.flatMap(({ notes }) => notes)),
-      ...(tunnels.length === 0
-        ? []
-        : [
-            `packets that node ${host} sends through a tunnel come from ${tunnels.join(' and ')}, which policies take for the node`,
-          ]),
-    ],
+    notes: [...new Set(ends.flatMap(({ notes }) => notes))],
   };
 }
 
 /** Finds the interface of its node that packets pass between a pod and other hosts. */
-function crossingOfPod({ view, nodes }: Cluster, host: string): ReturnType<typeof findCrossing> {
+function crossingOfPod(
+  { view, nodes }: Pick<Cluster, 'view' | 'nodes'>,
+  host: string,
+): ReturnType<typeof findCrossing> {
   const node = nodes.find(({ metadata }) => metadata.name === host);
   return findCrossing(view, host, node === undefined ? [] : hostAddressesOf(node));
 }

@@ -1,6 +1,6 @@
 import { never } from '../../../base/errors.ts';
 import { protocolNumber } from '../../../model/protocol.ts';
-import { formatAddress } from '../../../net/address.ts';
+import { type Address, formatAddress, sameAddress } from '../../../net/address.ts';
 import { noProfileReason, tierDefaultReason } from '../../../policy/describe-decision.ts';
 import {
   type ConnectionEnd,
@@ -10,6 +10,7 @@ import {
   evaluateConnection,
   type HostVerdict,
   type PolicyVerdict,
+  type SeenPacket,
 } from '../../../policy/evaluate.ts';
 import { echoRequest, type Packet, ruleMatches } from '../../../policy/match-packet.ts';
 import type { PacketContent } from '../../../policy/packet-content.ts';
@@ -17,7 +18,8 @@ import type { OpenMatch, OpenPorts } from '../../../policy/open-ports.ts';
 import type { PacketPath } from '../../../policy/packet-path.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-policy.ts';
-import type { NamedEnd, RoutedEnds } from './connection-ends.ts';
+import type { NamedDestination, NamedEnd, Targets } from './connection-ends.ts';
+import { type AddressPlan, followPacket, type PacketEnds, type PacketWay } from './packet-way.ts';
 import type { ExplainedProbe } from './probe-connection.ts';
 import { type ShownRule, showRule } from './shown-rule.ts';
 
@@ -29,8 +31,9 @@ export interface AskedRequest {
 }
 
 export interface ConnectionQuestion {
+  readonly plan: AddressPlan;
   readonly from: NamedEnd;
-  readonly to: NamedEnd;
+  readonly to: NamedDestination;
   readonly protocol: AskedProtocol;
   readonly port: number | undefined;
   /** What the connection carries, when it is asked about. */
@@ -41,8 +44,6 @@ export interface ConnectionQuestion {
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
   /** Ports that no policy of a host endpoint of the node closes; none unless set. */
   readonly openPorts?: (node: string) => OpenPorts;
-  /** Puts a tunnel between two ends; no packet passes one unless set. */
-  readonly route?: (source: ConnectionEnd, destination: ConnectionEnd) => RoutedEnds;
 }
 
 interface ExplainedPolicy {
@@ -82,6 +83,10 @@ export interface ExplainedCrossing {
 export interface ExplainedConnection {
   readonly source: string;
   readonly destination: string;
+  /** Source of the packet on the node of the destination, when it differs there. */
+  readonly arrivesFrom?: string;
+  /** What the source addresses, when that is translated. */
+  readonly sentTo?: string;
   readonly verdict: PolicyVerdict;
   /** Absent when no pod sends. */
   readonly egress?: ExplainedEnd;
@@ -102,9 +107,12 @@ export interface ExplainedConnections {
   readonly protocol: AskedProtocol;
   readonly port?: number;
   readonly request?: AskedRequest;
-  /** `deny` when one of the connections is denied. */
-  readonly verdict: PolicyVerdict;
-  /** One for each pair of addresses of the same IP family. */
+  /**
+   * `deny` when one of the connections is denied; to a Service, when all are. `some`: a Service has backends with either verdict.
+   * `none`: it has no backend.
+   */
+  readonly verdict: PolicyVerdict | 'some' | 'none';
+  /** One for each pair of addresses of the same IP family; to a Service, for each backend. */
   readonly connections: readonly ExplainedConnection[];
   readonly notes: readonly string[];
 }
@@ -116,91 +124,145 @@ const OPEN: Readonly<Record<OpenMatch['kind'], string>> = {
 };
 
 /** Returns what policies say of connections between two ends, and which rules say so. */
-export function explainConnections(view: PolicyView, question: ConnectionQuestion): ExplainedConnections {
-  const { from, to, protocol, port, request } = question;
-  const connections = judgeConnections(view, question).map((judged) => explainOne(view, judged));
+export function explainConnections(question: ConnectionQuestion): ExplainedConnections {
+  const { plan, from, to, protocol, port, request } = question;
+  const connections = judgeConnections(question).map((judged) => explainOne(plan.view, judged));
+  const reached = from.addresses.map((source) => targetsOf(to, source));
+  const isService = to.kind === 'service';
   return {
     from: from.name,
     to: to.name,
     protocol,
     ...(port === undefined ? {} : { port }),
     ...(request === undefined ? {} : { request }),
-    verdict: connections.some(({ verdict }) => verdict === 'deny') ? 'deny' : 'allow',
+    verdict: verdictOf(connections, isService),
     connections,
     notes: [
-      ...new Set([...from.notes, ...to.notes]),
+      ...new Set([
+        ...from.notes,
+        ...to.notes,
+        ...reached.flatMap(({ notes }) => notes),
+        // What one family of addresses lacks, another may have.
+        ...(connections.length === 0 ? reached.flatMap(({ refusal }) => refusal ?? []) : []),
+      ]),
       ...(port === undefined && protocol !== 'ICMP' ? ['without --port, rules that name ports do not match'] : []),
     ],
   };
 }
 
-/** The connection between one address of each end, and what policies say of it. */
-export interface JudgedConnection extends RoutedEnds {
-  readonly packet: Packet;
+function verdictOf(connections: readonly ExplainedConnection[], isService: boolean): ExplainedConnections['verdict'] {
+  const denied = connections.filter(({ verdict }) => verdict === 'deny').length;
+  if (!isService) return denied > 0 ? 'deny' : 'allow';
+  if (connections.length === 0) return 'none';
+  return denied === 0 ? 'allow' : denied === connections.length ? 'deny' : 'some';
+}
+
+function targetsOf({ addresses, targetsFrom }: NamedDestination, source: ConnectionEnd): Targets {
+  return targetsFrom?.(source) ?? { targets: addresses.map((end) => ({ end })), notes: [] };
+}
+
+/** One way of a packet, and what policies say of it. */
+export interface JudgedConnection extends Omit<PacketWay, 'here' | 'sent' | 'there'> {
+  /** On the node of the source. */
+  readonly leaving: SeenPacket;
+  /** On the node of the destination. */
+  readonly arriving: SeenPacket;
   readonly judged: ConnectionVerdict;
 }
 
-/** Returns one for each pair of addresses of the same IP family, judged by the first packet; with ICMP, an echo request. */
-export function judgeConnections(
-  view: PolicyView,
-  { from, to, protocol, port, content, endpointToHost, openPorts, route }: ConnectionQuestion,
-): readonly JudgedConnection[] {
+/** Returns one for each way of the same IP family, judged by the first packet; with ICMP, an echo request. */
+export function judgeConnections(question: ConnectionQuestion): readonly JudgedConnection[] {
+  const { plan, from, to, protocol, port, content, endpointToHost, openPorts } = question;
   const withOpen = (end: ConnectionEnd): ConnectionEnd => {
     const own = end.pod?.node ?? end.host;
     return own === undefined || openPorts === undefined ? end : { ...end, open: openPorts(own) };
   };
+  const packetOf = ({ port: destinationPort, ...ends }: PacketEnds): Packet => {
+    const first =
+      protocol === 'ICMP' ? echoRequest(ends) : { ...ends, protocol: protocolNumber(protocol), destinationPort };
+    return { ...first, ...(content === undefined ? {} : { content }) };
+  };
+  const seen = (ends: PacketEnds, sent: PacketEnds | undefined): SeenPacket => ({
+    packet: packetOf(ends),
+    ...(sent === undefined ? {} : { sent: packetOf(sent) }),
+  });
   return from.addresses.flatMap((source) =>
-    to.addresses
-      .filter(({ address }) => address.family === source.address.family)
-      .map((destination) => {
-        const addresses = { source: source.address, destination: destination.address };
-        const first =
-          protocol === 'ICMP'
-            ? echoRequest(addresses)
-            : { ...addresses, protocol: protocolNumber(protocol), destinationPort: port };
-        const packet = { ...first, ...(content === undefined ? {} : { content }) };
+    targetsOf(to, source)
+      .targets.filter(({ end }) => end.address.family === source.address.family)
+      .map((target): JudgedConnection => {
+        const { here, sent, there, ...way } = followPacket(plan, source, { target, port });
+        const leaving = seen(here, sent);
+        const arriving = there === undefined ? leaving : seen(there.ends, there.sent);
         const node = source.pod?.node;
-        const ends = route?.(source, destination) ?? { source, destination };
-        const judged = evaluateConnection(view, {
-          source: withOpen(ends.source),
-          destination: withOpen(ends.destination),
-          packet,
-          endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
-        });
-        return { ...ends, packet, judged };
+        const judged = way.isWithinPod
+          ? WITHIN_POD
+          : evaluateConnection(plan.view, {
+              source: withOpen(way.source),
+              destination: withOpen(way.destination),
+              ...leaving,
+              ...(there === undefined ? {} : { arriving }),
+              endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
+            });
+        return { ...way, leaving, arriving, judged };
       }),
   );
 }
 
-function explainOne(
-  view: PolicyView,
-  { source, destination, tunnel, packet, judged }: JudgedConnection,
-): ExplainedConnection {
+const WITHIN_POD: ConnectionVerdict = {
+  verdict: 'allow',
+  source: undefined,
+  destination: undefined,
+  leaving: undefined,
+  entering: undefined,
+  isRefusedByHost: false,
+};
+
+/** Returns the packet as the policies of an end see it on a path. */
+export function packetAt(
+  { leaving, arriving }: Pick<JudgedConnection, 'leaving' | 'arriving'>,
+  { direction, path = 'local' }: { readonly direction: PolicyDirection; readonly path?: PacketPath },
+): Packet {
+  const { packet, sent = packet } = direction === 'egress' ? leaving : arriving;
+  return path === 'untracked' || path === 'preDNAT' ? sent : packet;
+}
+
+function explainOne(view: PolicyView, connection: JudgedConnection): ExplainedConnection {
+  const { source, destination, tunnel, leaving, arriving, judged, isWithinPod, notes } = connection;
   const { verdict, isRefusedByHost } = judged;
   const node = source.pod?.node;
   const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
+  const from = formatAddress(leaving.packet.source);
+  const arrivesFrom = formatAddress(arriving.packet.source);
+  // A node between those of the ends translates what its source sends as it is.
+  const isPassed = !sameAddress(leaving.packet.destination, arriving.packet.destination);
+  const sent = leaving.sent ?? arriving.sent ?? (isPassed ? leaving.packet : undefined);
+  const scene = { view, connection };
   return {
-    source: formatAddress(source.address),
+    source: from,
     destination: formatAddress(destination.address),
+    ...(from === arrivesFrom ? {} : { arrivesFrom }),
+    ...(sent === undefined ? {} : { sentTo: addressedText(sent.destination, sent.destinationPort) }),
     verdict,
-    ...(judged.source === undefined ? {} : { egress: explainEnd(view, packet, judged.source) }),
-    ...(judged.destination === undefined ? {} : { ingress: explainEnd(view, packet, judged.destination) }),
-    ...(judged.leaving === undefined ? {} : { leaving: explainCrossing(view, packet, judged.leaving) }),
-    ...(judged.entering === undefined ? {} : { entering: explainCrossing(view, packet, judged.entering) }),
+    ...(judged.source === undefined ? {} : { egress: explainEnd(scene, judged.source) }),
+    ...(judged.destination === undefined ? {} : { ingress: explainEnd(scene, judged.destination) }),
+    ...(judged.leaving === undefined ? {} : { leaving: explainCrossing(scene, judged.leaving) }),
+    ...(judged.entering === undefined ? {} : { entering: explainCrossing(scene, judged.entering) }),
     notes: [
+      ...notes,
       ...(tunnel === undefined
         ? []
         : [
             `packets pass the tunnel ${tunnel}: HostEndpoints of other interfaces see only the packets that carry them`,
           ]),
-      ...requestNotes(packet, judged.destination),
+      ...requestNotes(arriving.packet, judged.destination),
       ...(isFromOwnNode ? ['a node always reaches its own pods, whatever their policies say'] : []),
       ...(isRefusedByHost
         ? [
             `the AgentConfiguration of node ${node ?? ''} drops packets of pods to their own node (defaultEndpointToHostAction)`,
           ]
         : []),
-      ...(source.pod === undefined &&
+      ...(!isWithinPod &&
+      source.pod === undefined &&
       destination.pod === undefined &&
       judged.leaving === undefined &&
       judged.entering === undefined
@@ -208,6 +270,10 @@ function explainOne(
         : []),
     ],
   };
+}
+
+function addressedText(address: Address, port: number | undefined): string {
+  return `${formatAddress(address)}${port === undefined ? '' : ` port ${String(port)}`}`;
 }
 
 /** What the verdict does not say of rules about requests: a tool does not know what nodes have been shown. */
@@ -226,9 +292,15 @@ function requestNotes({ content }: Packet, ingress: EndVerdict | undefined): rea
   ];
 }
 
-function explainEnd(view: PolicyView, packet: Packet, judged: EndVerdict): ExplainedEnd {
+interface Explaining {
+  readonly view: PolicyView;
+  readonly connection: JudgedConnection;
+}
+
+function explainEnd({ view, connection }: Explaining, judged: EndVerdict, path?: PacketPath): ExplainedEnd {
   const { endpoint, direction, verdict, considered } = judged;
-  const scene = { view, packet, direction };
+  const at = { direction, ...(path === undefined ? {} : { path }) };
+  const scene = { view, packet: packetAt(connection, at), direction };
   return {
     pod: endpoint.shown,
     node: endpoint.node,
@@ -238,18 +310,14 @@ function explainEnd(view: PolicyView, packet: Packet, judged: EndVerdict): Expla
   };
 }
 
-function explainCrossing(
-  view: PolicyView,
-  packet: Packet,
-  { endpoint, verdict, paths }: HostVerdict,
-): ExplainedCrossing {
+function explainCrossing(explaining: Explaining, { endpoint, verdict, paths }: HostVerdict): ExplainedCrossing {
   const met = paths.filter(({ end }, index) => index === paths.length - 1 || end.considered.length > 0);
   return {
     hostEndpoint: endpoint.shown,
     node: endpoint.node,
     verdict,
     paths: met.map(({ path, end }) => {
-      const { pod: _pod, node: _node, ...said } = explainEnd(view, packet, end);
+      const { pod: _pod, node: _node, ...said } = explainEnd(explaining, end, path);
       return { path, ...said };
     }),
   };

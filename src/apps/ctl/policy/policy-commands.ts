@@ -9,7 +9,7 @@ import { runExplainEndpoint } from './run-explain-endpoint.ts';
 
 const END_TEXT = 'NAMESPACE/POD, an address, or host/NODE';
 const FROM = one('from', END_TEXT);
-const TO = one('to', END_TEXT);
+const TO = one('to', 'NAMESPACE/POD, an address, host/NODE, or a Service as svc/NAME or svc/NAMESPACE/NAME');
 const ENDPOINT = one('endpoint', 'NAMESPACE/POD, or host/NODE for the host endpoints of a node', {
   read: textLike(/^[^/]+\/[^/]+$/, 'Allowed is NAMESPACE/POD or host/NODE.'),
 });
@@ -20,7 +20,7 @@ export const POLICY_COMMANDS: readonly Command[] = [
     summary: 'Explains why policies allow or deny a connection.',
     arguments: [FROM, TO],
     options: {
-      port: value('number', 'port of the destination, after translation of services', { read: portNumber }),
+      port: value('number', 'port that the client asks for (default: the only one of a Service)', { read: portNumber }),
       protocol: choice('name', 'protocol; ICMP means an echo request', { choices: ['TCP', 'UDP', 'SCTP', 'ICMP'] }),
       method: value('method', 'method of a request, such as GET; then the rules about requests are judged as well'),
       path: value('path', 'path of the request, as a client writes it (default: /)'),
@@ -34,6 +34,10 @@ that decides, and the policies that were considered before it. With pods of two 
 is explained. The answer is computed from the records of the datastore. The exit status is 1 when
 policies deny the connection.
 
+To a Service, by its name or its address, every backend is judged that kube-proxy may choose. The exit
+status is 1 unless all are allowed. What is judged is the packet that each node sees: a line says where
+a tunnel, natOutgoing, a floating IP or a Service gives it other addresses.
+
 With --method, explains what policies say of a request; without it, rules with http may allow some requests.
 A request reaches a pod only where its netplug-sidecar guards the port: "netplugctl node status" shows that.
 
@@ -41,6 +45,7 @@ With --probe, run as root on the node of one end, sends a real packet, follows i
 and says where verdict and rule agree or differ. The exit status is 1 also when they do not agree.`,
     examples: [
       'netplugctl policy why shop/web-0 shop/db-0 --port 5432',
+      'netplugctl policy why shop/web-0 svc/db --port 5432',
       'netplugctl policy why 192.0.2.7 shop/web-0 --port 443 -o json',
       'netplugctl policy why shop/web-0 host/node-1 --protocol UDP --port 53',
       'netplugctl policy why shop/web-0 shop/db-0 --port 5432 --probe',
@@ -61,7 +66,8 @@ and says where verdict and rule agree or differ. The exit status is 1 also when 
     },
     details: `
 Compares the policies of the datastore with those after the change, for all pods, nodes and networks that
-rules name, all protocols and all ports. Warns when DNS, the API server or a system namespace is cut off.
+rules name, all protocols and all ports. Warns when DNS, the DNS cache of a node (node-local-dns), the API
+server or a system namespace is cut off.
 With --flows, lists the connections that were seen and would be cut first. Writes nothing. The exit status
 is 1 when a connection would be cut.`,
     examples: ['netplugctl policy plan -f new.yaml', 'netplugctl policy plan -f old.yaml --delete -o json'],
@@ -86,8 +92,9 @@ is 1 when a connection would be cut.`,
     },
     details: `
 Rows send to columns: workloads by the labels of their pods, nodes, the API server and the networks that
-rules name. All protocols and ports are considered. The answer is computed from the records of the
-datastore; packets are not sent.`,
+rules name. All protocols and ports are considered. A dash stands for pairs that were not considered, such
+as two ends outside the namespace. The answer is computed from the records of the datastore; packets are
+not sent.`,
     examples: ['netplugctl policy map --namespace shop', 'netplugctl policy map -o html > map.html'],
     run: async (context, { options }) => policyMap(context, options),
   }),

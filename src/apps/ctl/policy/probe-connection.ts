@@ -13,7 +13,7 @@ import {
 } from '../../../policy/probe/compare-trail.ts';
 import { originsIn } from '../../../policy/probe/decision-rules.ts';
 import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
-import { type AskedProtocol, decidedBy, type JudgedConnection } from './explain-connection.ts';
+import { type AskedProtocol, decidedBy, type JudgedConnection, packetAt } from './explain-connection.ts';
 
 interface ProbedVerdict {
   readonly verdict: PolicyVerdict;
@@ -46,22 +46,23 @@ export interface ProbeQuestion {
   readonly node: string;
   readonly connection: JudgedConnection;
   readonly protocol: AskedProtocol;
-  readonly port: number | undefined;
 }
 
 /** Sends a packet of the connection and compares what the kernel does with it. @throws policy/probe-impossible, kernel/* */
 export async function probeConnection(
   probe: PacketProbe,
-  { view, node, connection, protocol, port }: ProbeQuestion,
+  { view, node, connection, protocol }: ProbeQuestion,
   signal: AbortSignal,
 ): Promise<ExplainedProbe> {
-  const { source, destination, judged } = connection;
+  const { source, destination, judged, isWithinPod } = connection;
+  if (isWithinPod) throw impossible('it would never leave the pod', 'Ask without --probe: no policy sees such packets');
   const sender = senderOf(connection, node);
+  const { packet: last, sent: first = last } = sender.kind === 'outside' ? connection.arriving : connection.leaving;
   const packet: ProbePacket = {
-    source: source.address,
-    destination: destination.address,
+    source: first.source,
+    destination: first.destination,
     sender,
-    ...protocolOf(protocol, port),
+    ...protocolOf(protocol, first.destinationPort),
   };
   const trail = await probe.follow(packet, POLICY_TABLE, signal);
   if (trail.end === 'unseen') throw unseen(packet);
@@ -100,7 +101,10 @@ function senderOf({ source, destination }: JudgedConnection, node: string): Prob
     if (source.pod === undefined) return { kind: 'host' };
     const { interfaceName, shown } = source.pod;
     if (interfaceName === undefined)
-      throw impossible(`the record of pod ${shown} names no interface`, 'Wait until its network is complete');
+      throw impossible(
+        `no record names the interface of pod ${shown} on its node`,
+        'Wait until its network is complete; interfaces of pods of another plugin are in no record',
+      );
     return { kind: 'pod', interfaceName };
   }
   if (to === node) return { kind: 'outside' };
@@ -170,17 +174,14 @@ function placeText(place: ComparedPlace['place'], kernel: KernelVerdict | undefi
   }
 }
 
-function expectedOf(
-  { view, connection: { packet } }: Shown,
-  place: ComparedPlace['place'],
-): { readonly expected?: ProbedVerdict } {
+function expectedOf({ view, connection }: Shown, place: ComparedPlace['place']): { readonly expected?: ProbedVerdict } {
   if (place.kind === 'unexpected') return {};
   if (place.kind === 'to host')
     return { expected: { verdict: place.verdict, reason: 'defaultEndpointToHostAction of the AgentConfiguration' } };
   const { said } = place;
-  return {
-    expected: { verdict: said.verdict, reason: decidedBy({ view, packet, direction: said.direction }, said).reason },
-  };
+  const { direction, verdict } = said;
+  const packet = packetAt(connection, { direction, path: place.kind === 'host endpoint' ? place.path : 'local' });
+  return { expected: { verdict, reason: decidedBy({ view, packet, direction }, said).reason } };
 }
 
 function kernelReason({ view }: Shown, place: ComparedPlace['place'], { rule, chain }: KernelVerdict): string {

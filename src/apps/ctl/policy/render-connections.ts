@@ -1,3 +1,4 @@
+import { never } from '../../../base/errors.ts';
 import type { PacketPath } from '../../../policy/packet-path.ts';
 import type {
   ExplainedConnection,
@@ -8,6 +9,8 @@ import type {
 import type { ExplainedProbe } from './probe-connection.ts';
 
 const VERDICTS = { allow: 'allowed', deny: 'denied' } as const;
+/** Connections of each verdict that the text shows of many; JSON has all. */
+const SHOWN = 5;
 
 /** Renders verdict, what decides at each end, and what else was considered. */
 export function renderConnections(explained: ExplainedConnections): string {
@@ -15,11 +18,50 @@ export function renderConnections(explained: ExplainedConnections): string {
   const where = port === undefined ? protocol : `${protocol} port ${String(port)}`;
   const what = request === undefined ? where : `${request.method} ${request.path} at ${where}`;
   const lines = [
-    `${from} -> ${to}, ${what}: ${VERDICTS[verdict]}`,
-    ...connections.flatMap((connection) => ['', ...connectionLines(connection)]),
+    `${from} -> ${to}, ${what}: ${verdictText(verdict, connections)}`,
+    ...shownOf(connections).flatMap((connection) => ['', ...connectionLines(connection)]),
+    ...hiddenLines(connections),
     ...(notes.length === 0 ? [] : ['', ...notes.map((note) => `note: ${note}`)]),
   ];
   return lines.map((line) => `${line}\n`).join('');
+}
+
+function verdictText(
+  verdict: ExplainedConnections['verdict'],
+  connections: ExplainedConnections['connections'],
+): string {
+  switch (verdict) {
+    case 'allow':
+    case 'deny':
+      return VERDICTS[verdict];
+    case 'some':
+      return `allowed to ${String(countOf(connections, 'allow'))} of ${String(connections.length)} backends`;
+    case 'none':
+      return 'there is no backend';
+    default:
+      return never(verdict);
+  }
+}
+
+function countOf(connections: ExplainedConnections['connections'], verdict: ExplainedConnection['verdict']): number {
+  return connections.filter((each) => each.verdict === verdict).length;
+}
+
+/** What is denied comes first. */
+function shownOf(connections: ExplainedConnections['connections']): ExplainedConnections['connections'] {
+  if (connections.length <= 2 * SHOWN) return connections;
+  return (['deny', 'allow'] as const).flatMap((verdict) =>
+    connections.filter((each) => each.verdict === verdict).slice(0, SHOWN),
+  );
+}
+
+function hiddenLines(connections: ExplainedConnections['connections']): readonly string[] {
+  if (connections.length <= 2 * SHOWN) return [];
+  const lines = (['deny', 'allow'] as const).flatMap((verdict) => {
+    const more = countOf(connections, verdict) - SHOWN;
+    return more > 0 ? [`${String(more)} more backends: ${VERDICTS[verdict]} (-o json lists them)`] : [];
+  });
+  return ['', ...lines];
 }
 
 function connectionLines({

@@ -2,6 +2,7 @@ import { probeObjects } from '../../../install/cluster/probe-objects.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
+import { SERVICES } from '../../../kube/paths.ts';
 import { detectInstallation } from '../../../upgrade/cluster/detect-installation.ts';
 import { type ClusterSnapshot, SNAPSHOT_FORMAT, type UpgradeMethod } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
@@ -28,7 +29,6 @@ export interface SnapshotSources {
   readonly cluster: string;
 }
 
-const SERVICES = { group: '', version: 'v1', plural: 'services' } as const;
 const WRITE_VERBS = ['get', 'create', 'patch', 'update'];
 const FURTHER_RIGHTS = [
   { verb: 'list', group: '', resource: 'pods', namespace: 'netplug-system' },

@@ -44,6 +44,11 @@ const SHOWN: readonly RoleRule[] = [
   core(['serviceaccounts'], FOLLOW, 'Labels of service accounts, which policies select'),
   networking(['networkpolicies'], FOLLOW, 'Policies of Kubernetes, for "policy why"'),
   discovery(['endpointslices'], FOLLOW, 'Addresses and ports of services that policies name'),
+  core(
+    ['services'],
+    ['get', 'list'],
+    'Addresses and ports of services, to whose endpoints "policy why" follows packets',
+  ),
   core(['nodes'], READ, 'Labels, addresses and pod CIDRs of nodes'),
   extensions(['customresourcedefinitions'], ['get'], 'The doctor compares the CRDs with those of its release'),
   admission(
