@@ -33,7 +33,8 @@ replaces deprecated options. Comments, order and spaces stay. It makes a change 
 fewer remarks and causes no new one.
 
 --cluster reads the datastore, and warns of policies whose selectors select nothing, of names of ports
-that no selected container has, and of pods that the policies of the files leave without DNS.
+that no selected container has, and of pods that the policies of the files leave without DNS, or without
+the DNS cache of their node (node-local-dns).
 
 The exit status is 1 if a file has an error. "-o sarif" is for CI systems that show remarks at their lines.`,
     examples: [

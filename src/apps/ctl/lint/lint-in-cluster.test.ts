@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type CtlCluster, ctlCluster, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
+import { type CtlCluster, ctlCluster, dnsCacheAnswers, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
 
 let cluster: CtlCluster;
 let folder: string;
@@ -102,6 +102,21 @@ describe('netplugctl lint --cluster', () => {
     expect(await remarks([closed, dns])).toEqual([]);
     await cluster.apply(dns);
     expect(await remarks([closed])).toEqual([]);
+  });
+
+  it('names pods that reach DNS, and not the cache of their node that answers before it', async () => {
+    const dns = { action: 'Allow', protocol: 'UDP', destination: { ports: [53], selector: "k8s-app == 'kube-dns'" } };
+    const pods = { ...dns, destination: { ...dns.destination, namespaceSelector: 'all()' } };
+    const web = (...egress: readonly object[]): object =>
+      policyOf('dns', { selector: "app == 'web'", types: ['Egress'], egress });
+    expect(await remarks([web(pods)])).toEqual([]);
+    cluster.api = dnsCacheAnswers('169.254.20.10', '10.96.0.10');
+    const nets = '169.254.20.10/32 and 10.96.0.10/32';
+    expect(await remarks([web(pods)])).toEqual([
+      `spec.egress: spec.egress leaves pods without the DNS cache of their node, with all other policies: shop/web; the cache answers before DNS pods do, so allow egress to ${nets}, UDP and TCP port 53, as well`,
+    ]);
+    const toCache = { action: 'Allow', protocol: 'UDP', destination: { ports: [53], nets: nets.split(' and ') } };
+    expect(await remarks([web(pods, toCache)])).toEqual([]);
   });
 
   it('needs the datastore, and changes nothing', async () => {

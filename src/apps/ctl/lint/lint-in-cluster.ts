@@ -2,6 +2,7 @@ import { decodeResource } from '../../../model/decode-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
+import type { Address } from '../../../net/address.ts';
 import { adviseInCluster } from '../../../policy/advise-in-cluster.ts';
 import type { PolicyAdvice } from '../../../policy/advise-policy.ts';
 import { describeOvertaken, overtakenDenials } from '../../../policy/overtaken-denials.ts';
@@ -14,12 +15,16 @@ import { readKubernetesPolicy, policyToLint } from './lint-policy.ts';
 /** Advice on a policy that only the cluster can give. */
 export type ClusterAdvice = (policy: ResolvedPolicy) => readonly PolicyAdvice[];
 
-/** Returns advice on policies of the files, as if all of them were applied. */
-export function adviseWith(state: PolicyState, sources: readonly DocumentSource[]): ClusterAdvice {
+/** Returns advice on policies of the files, as if all of them were applied. `caches` are addresses of DNS caches of nodes. */
+export function adviseWith(
+  state: PolicyState,
+  sources: readonly DocumentSource[],
+  caches: readonly Address[],
+): ClusterAdvice {
   state.apply(
     sources.flatMap(policiesIn).map((value) => ({ kind: 'resource', which: resourceIdOf(value), value }) as const),
   );
-  return (policy) => adviseInCluster(state, policy);
+  return (policy) => adviseInCluster(state, policy, caches);
 }
 
 /** Returns advice on policies of the files beside each other, without their cluster. */

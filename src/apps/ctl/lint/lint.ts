@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NetplugError, errnoOf } from '../../../base/errors.ts';
 import { type Input, LINT_ENDINGS, tryInputs } from '../inputs.ts';
+import { readKnownDnsCaches } from '../policy/read-dns-caches.ts';
 import { withPolicyState } from '../policy/read-policy-state.ts';
 import type { Context, Status } from '../ports.ts';
 import { jsonText } from '../render-document.ts';
@@ -41,7 +42,9 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   const unread = inputs.flatMap((input) => ('failure' in input ? [unreadRemark(input)] : []));
   const objects = sources.filter((source) => meaningOf(source) === 'objects');
   const advise = cluster
-    ? await withPolicyState(context, async (state) => Promise.resolve(adviseWith(state, objects)))
+    ? await withPolicyState(context, async (state) =>
+        adviseWith(state, objects, await readKnownDnsCaches(context, (why) => context.io.stderr(`warning: ${why}\n`))),
+      )
     : adviseAmong(objects);
   const results: Repaired[] = [];
   for (const source of sources) {

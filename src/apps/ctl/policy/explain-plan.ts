@@ -1,11 +1,12 @@
 import type { ShownFlow } from '../../../model/shown-flows.ts';
 import { protocolName } from '../../../model/protocol.ts';
+import type { Address } from '../../../net/address.ts';
 import type { PolicyState } from '../../../policy/policy-state.ts';
 import type { NamedAddress } from '../../../policy/reach/peer-classes.ts';
 import { type ChangedEnd, compareReach, type ReachChange } from '../../../policy/reach/compare-reach.ts';
 import { type PeerGroup, PeerNames } from '../../../policy/reach/group-peers.ts';
 import { describeTraffic, OTHER_PROTOCOLS, type Traffic } from '../../../policy/reach/traffic.ts';
-import { apiServerAddresses } from '../../../policy/reach/vital-services.ts';
+import { apiServerAddresses, dnsCacheAddresses } from '../../../policy/reach/vital-services.ts';
 import { warnOfCuts } from '../../../policy/reach/warn-of-cuts.ts';
 import { warnOfHosts } from '../../../policy/reach/warn-of-hosts.ts';
 import { warnOfRequests } from '../../../policy/reach/warn-of-requests.ts';
@@ -52,17 +53,19 @@ interface PlanQuestion {
   readonly after: PolicyState;
   readonly changes: readonly PlannedChange[];
   readonly nodes: readonly NamedAddress[];
+  /** Addresses of the DNS caches of nodes. */
+  readonly caches: readonly Address[];
   readonly notes: readonly string[];
   /** Flows that were seen; undefined when there is no record of them. */
   readonly flows: readonly ShownFlow[] | undefined;
 }
 
 /** Returns what the changes cut and open between present ends. */
-export function explainPlan({ before, after, changes, nodes, notes, flows }: PlanQuestion): PolicyPlan {
+export function explainPlan({ before, after, changes, nodes, caches, notes, flows }: PlanQuestion): PolicyPlan {
   const pods = [...before.endpoints.values()].filter(
     ({ kind, addresses }) => kind === 'workload' && addresses.length > 0,
   );
-  const named = [...nodes, ...apiServerAddresses(before)];
+  const named = [...nodes, ...apiServerAddresses(before), ...dnsCacheAddresses(caches)];
   const { changes: differences, whole } = compareReach({ before, after }, named);
   const compared = new Set(
     nodes.flatMap(({ hostEnd }) => [before, after].flatMap((view) => hostEnd?.(view)?.endpoint.key ?? [])),
@@ -85,7 +88,7 @@ export function explainPlan({ before, after, changes, nodes, notes, flows }: Pla
   return {
     changes: changes.map(({ shown, action }) => ({ resource: shown, action })),
     warnings: [
-      ...warnOfCuts(before, differences),
+      ...warnOfCuts(before, differences, caches),
       ...warnOfHosts({ before, after }, compared),
       ...warnOfRequests({ before, after }),
       ...problems,

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type CtlCluster, ctlCluster, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
+import { type CtlCluster, ctlCluster, dnsCacheAnswers, podOf, policyOf } from '../../../../test/support/ctl-cluster.ts';
 import type { PolicyPlan } from './explain-plan.ts';
 
 let cluster: CtlCluster;
@@ -43,6 +43,24 @@ const KUBERNETES = {
 };
 
 describe('netplugctl policy plan', () => {
+  it('warns of pods that are left DNS pods, and not the cache of their node that answers before those', async () => {
+    const dns = { selector: "k8s-app == 'kube-dns'", namespaceSelector: 'all()', ports: [53] };
+    const allow = { action: 'Allow', protocol: 'UDP' };
+    const only = (...egress: readonly object[]): object =>
+      policyOf('dns', { selector: "app == 'web'", types: ['Egress'], egress });
+    expect((await plan([only({ ...allow, destination: dns })])).warnings).toEqual([]);
+    cluster.api = dnsCacheAnswers('169.254.20.10');
+    expect((await plan([only({ ...allow, destination: dns })])).warnings).toEqual([
+      'cuts the DNS cache of their node off for shop/web: the cache answers before DNS pods do, so allow egress to 169.254.20.10/32, UDP and TCP port 53, as well',
+    ]);
+    const nets = ['169.254.20.10/32'];
+    const toCache = ['UDP', 'TCP'].map((protocol) => ({ ...allow, protocol, destination: { nets, ports: [53] } }));
+    expect((await plan([only({ ...allow, destination: dns }, ...toCache)])).warnings).toEqual([]);
+    cluster.api = { '/api/v1/namespaces/kube-system/pods': 403 };
+    const { warnings, notes } = await plan([only({ ...allow, destination: dns })]);
+    expect([warnings, notes]).toEqual([[], [expect.stringContaining('whether nodes have a DNS cache is not known: ')]]);
+  });
+
   it('warns of a host endpoint at none of the known addresses, which it does not compare', async () => {
     const meta = { apiVersion: 'netplug.io/v3', kind: 'HostEndpoint' };
     await cluster.apply(

@@ -5,6 +5,7 @@ import { explainPlan } from './explain-plan.ts';
 import { planChanges, readWrittenChanges } from './planned-changes.ts';
 import type { DocumentOutput } from '../common-options.ts';
 import { renderDocument } from '../render-document.ts';
+import { readKnownDnsCaches } from './read-dns-caches.ts';
 import { readNodeEnds } from './read-node-ends.ts';
 import { readFlowFiles } from './read-flow-files.ts';
 import { withPolicyState } from './read-policy-state.ts';
@@ -33,7 +34,9 @@ export async function policyPlan(
     after.setLimits(before.limits);
     after.apply([...records, ...changes.map(({ change }) => change)]);
     const nodes = await readNodeEnds(store, before, signal);
-    const plan = explainPlan({ before, after, changes, nodes, notes: written.notes, flows });
+    const notes = [...written.notes];
+    const caches = await readKnownDnsCaches(context, (why) => notes.push(why));
+    const plan = explainPlan({ before, after, changes, nodes, caches, notes, flows });
     io.stdout(renderDocument(plan, output, renderPolicyPlan));
     return plan.cut.length === 0 ? 0 : 1;
   });
