@@ -61,6 +61,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
       ownRanges: ownRangesOfHost(),
       bandwidthBurstMs: readVariable(env, 'NETPLUG_BANDWIDTH_BURST_MS'),
       confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR'),
+      binDir: readVariable(env, 'NETPLUG_CNI_BIN_DIR'),
     },
     interrupted,
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },

@@ -10,6 +10,7 @@ import { aborted } from '../base/until-aborted.ts';
 import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AgentFiles } from '../install/agent-files.ts';
+import { findOtherFolders } from '../install/host/runtime-folders.ts';
 import { KUBECONFIG_NAME } from '../install/places.ts';
 import type { OrchAccess } from '../kube/access.ts';
 import { loadSession } from '../kube/load-session.ts';
@@ -17,7 +18,7 @@ import { OrchApi } from '../kube/orch-api.ts';
 import { requestToken } from '../kube/token-request.ts';
 import type { Transport } from '../kube/transport.ts';
 import { CNI_TOKEN_NAME } from '../model/cni-token.ts';
-import { type NodeProblem, PLUGIN_PROBLEMS, asNodeProblems } from '../model/node-report.ts';
+import { type NodeProblem, PLUGIN_PROBLEMS, asNodeProblems, problemSentence } from '../model/node-report.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { orchestratorIn } from './open-orch.ts';
 import { stateDir } from './registration.ts';
@@ -60,6 +61,7 @@ export function pluginFilesIn(
   const account = readVariable(env, 'NETPLUG_CNI_ACCOUNT');
   const source = readVariable(env, 'NETPLUG_CONFLIST_FILE');
   const confName = readVariable(env, 'NETPLUG_CONFLIST_NAME');
+  const binDir = readVariable(env, 'NETPLUG_CNI_BIN_DIR');
   const credentials =
     account === ''
       ? undefined
@@ -68,12 +70,16 @@ export function pluginFilesIn(
     ...(await ports.obstacles()),
     ...(credentials?.obstacle === undefined ? [] : [credentials.obstacle]),
   ];
+  const otherFolders = async (): Promise<readonly NodeProblem[]> => findOtherFolders('/proc', { confDir, binDir });
   const certificates = certificatesIn(env, { ...ports, files }, datastore);
   const ownToken = datastore.type === 'orch' ? ownTokenIn(env, ports, { node, datastore }) : undefined;
   const conflist =
     source === ''
       ? undefined
-      : new ConflistInstaller({ ...ports, files, obstacles }, { source, node, confDir, confName });
+      : new ConflistInstaller(
+          { ...ports, files, obstacles, findOtherFolders: otherFolders },
+          { source, node, confDir, confName, binDir },
+        );
   const failures = (): readonly string[] =>
     [certificates?.problem ?? [], credentials?.obstacle ?? [], conflist?.problem ?? []].flat();
   return {
@@ -84,10 +90,13 @@ export function pluginFilesIn(
       await Promise.all([...parts.map(async (part) => part.run(signal)), aborted(signal)]);
     },
     failures,
-    warnings: () => [ownToken, credentials, conflist].flatMap((part) => part?.warning ?? []),
+    warnings: () => [
+      ...[ownToken, credentials].flatMap((part) => part?.warning ?? []),
+      ...(conflist?.faults ?? []).map(problemSentence),
+    ],
     problems: () => [
       ...asNodeProblems(PLUGIN_PROBLEMS.unusable, failures()),
-      ...asNodeProblems(PLUGIN_PROBLEMS.shadowed, [conflist?.warning ?? []].flat()),
+      ...(conflist?.faults ?? []),
       ...asNodeProblems(PLUGIN_PROBLEMS.token, [ownToken?.warning ?? [], credentials?.warning ?? []].flat()),
     ],
     tokenSecondsLeft: () => credentials?.secondsLeft(),

@@ -86,6 +86,11 @@ export const ENVIRONMENT = {
     'netplug-agent':
       'Folder in which the runtime finds its network configurations. The agent [writes](netplug-agent.md#conflist-and-credentials-of-the-plugin) there only when `NETPLUG_CONFLIST_FILE` or `NETPLUG_CNI_ACCOUNT` is set.',
   }),
+  NETPLUG_CNI_BIN_DIR: text('/opt/cni/bin', {
+    netplugctl: 'Folder of plugins that `doctor` examines without `--bin-dir` and `CNI_PATH`.',
+    'netplug-agent':
+      'Folder in which the runtime finds plugins. The agent looks there for the program of a configuration that is read before that of netplug.',
+  }),
   NETPLUG_CONFLIST_FILE: text('', {
     'netplug-agent':
       'Conflist that the agent [installs](netplug-agent.md#conflist-and-credentials-of-the-plugin) in `NETPLUG_CNI_CONF_DIR` when the node can serve pods, and again whenever the file changes; such as the file of a mounted ConfigMap.',

@@ -11,7 +11,8 @@ import { type Remark, remarksOf } from './remark.ts';
 type Raw = Readonly<Record<string, unknown>>;
 
 const FLAGS = ['disableCheck', 'disableGC', 'loadOnlyInlinedPlugins'];
-const LIST_KEYS = ['name', 'cniVersion', 'cniVersions', 'plugins', ...FLAGS];
+/** Keys of a list that the CNI specification has. */
+export const LIST_KEYS: readonly string[] = ['name', 'cniVersion', 'cniVersions', 'plugins', ...FLAGS];
 /** Keys of netplug that belong into an entry. */
 const ENTRY_KEYS = [...Object.keys(COMMON_FIELDS), ...Object.keys(MAIN_FIELDS), 'ipam'].filter(
   (key) => !LIST_KEYS.includes(key),

@@ -1,4 +1,4 @@
-import { lstat, realpath, rm } from 'node:fs/promises';
+import { lstat, readFile, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   copyFileAtomically,
@@ -13,6 +13,7 @@ import { sha256Of } from '../base/sha256.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
 import type { Mode } from '../base/mode.ts';
+import { entryDigests, mergeConflist } from './merge-conflist.ts';
 import { onFile } from './on-file.ts';
 import { EXECUTABLE_NAMES, PROVEN_NAME, STANDARD_PLUGINS } from './places.ts';
 import type { Prove } from './prove-executable.ts';
@@ -41,6 +42,22 @@ const NO_LINK = ['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 
 /** Plans a file that only root can read. */
 export function planText(kind: RecordedFile['kind'], path: string, text: string): PlannedFile {
   return { kind, path, sha256: sha256Of(text), content: { from: 'text', text }, mode: PRIVATE_MODE };
+}
+
+/** Plans a conflist over the installed one, of which it keeps what other programs have added. `earlier` is what is recorded. */
+export async function planConflist(
+  path: string,
+  rendered: string,
+  earlier: readonly RecordedFile[],
+): Promise<{ readonly planned: PlannedFile; readonly others: readonly string[] }> {
+  const found = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
+  const { text, isInstalled, others } = mergeConflist(
+    rendered,
+    found,
+    earlier.filter((each) => each.path === path),
+  );
+  const planned = planText('conflist', path, isInstalled && found !== undefined ? found : text);
+  return { planned: { ...planned, entries: [...entryDigests(rendered)] }, others };
 }
 
 /**

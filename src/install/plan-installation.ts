@@ -44,11 +44,11 @@ export function planInstallation({ files, binDir, confDir }: PlannedInstallation
       },
       {
         title: 'Install the files',
-        steps: files.map(({ kind, path, sha256 }) => ({
+        steps: files.map((planned) => ({
           kind: 'write',
-          text: `install ${kind} "${path}"`,
+          text: `install ${planned.kind} "${planned.path}"`,
           act: 'put',
-          file: { kind, path, sha256 },
+          file: recordOf(planned),
         })),
       },
       confDir === undefined
@@ -69,7 +69,7 @@ export function installActor(
 ): Actor<InstallAction> {
   const { files, binDir, confDir, stateDir, before } = installation;
   const folderPaths = [binDir, ...(confDir === undefined ? [] : [confDir])];
-  const installed = files.map(({ kind, path, sha256 }) => ({ kind, path, sha256 }));
+  const installed = files.map(recordOf);
   const superseded = before.files.filter((file) => !files.some(({ path }) => path === file.path));
   const foldersToRecord = async (): Promise<readonly string[]> => [
     ...new Set([...before.folders, ...(await missingFolders(folderPaths))]),
@@ -117,6 +117,10 @@ export function installActor(
       }
     },
   };
+}
+
+function recordOf({ kind, path, sha256, entries }: PlannedFile): RecordedFile {
+  return { kind, path, sha256, ...(entries === undefined ? {} : { entries }) };
 }
 
 function foldersOf(binDir: string, confDir: string | undefined): string {

@@ -12,6 +12,8 @@ const RecordedFileSchema = v.object({
   kind: v.picklist(['executable', 'kubeconfig', 'conflist', 'token', 'certificate']),
   path: v.string(),
   sha256: v.string(),
+  /** Of a conflist: the digests of its entries of netplug, since other programs add entries. Earlier releases wrote none. */
+  entries: v.optional(v.array(v.string())),
 });
 const NewerSchema = v.looseObject({
   format: v.pipe(v.number(), v.gtValue(FORMAT)),

@@ -16,6 +16,8 @@ export interface ConflistOptions {
   /** Undefined turns file logging off. */
   readonly logFilePath: string | undefined;
   readonly chained: readonly ChainedPlugin[];
+  /** Entries of further plugins behind them. */
+  readonly furtherPlugins?: readonly object[] | undefined;
   /** Whether the plugin reads labels and annotations of pods from Kubernetes. */
   readonly policy?: 'orch' | 'none';
 }
@@ -57,6 +59,7 @@ export function renderConflist(options: ConflistOptions): object {
         ipam: options.ipam ?? ownIpam,
       },
       ...options.chained.map((type) => CHAINED[type]),
+      ...(options.furtherPlugins ?? []),
     ],
   };
 }

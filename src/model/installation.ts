@@ -31,6 +31,15 @@ export const LOG_SEVERITIES = ['Error', 'Warning', 'Info', 'Debug'] as const;
 const DETECTION =
   'an address, "first-found", "can-reach=<address>", "interface=<regex>", "skip-interface=<regex>", "cidr=<cidr>", "orch-internal-ip" or "none"';
 
+/** Objects of other programs, such as those of Kubernetes, which the API server validates when they are applied. */
+const ANY_OBJECT = foreignRecord(v.string('a text'), v.unknown(), 'an object');
+const FOLDER = v.pipe(
+  v.string('a folder'),
+  v.regex(/^(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$/, 'an absolute path, such as "/opt/cni/bin"'),
+);
+/** Plugins of the chain that have fields of their own, and netplug. */
+const OWN_PLUGINS = ['netplug', 'portmap', 'bandwidth'];
+
 const Ipam = objectWith('type', {
   type: optionalField(oneOf(['netplug-ipam', 'HostLocal']), 'Address manager; "netplug-ipam" unless set.'),
 });
@@ -38,6 +47,15 @@ const Ipam = objectWith('type', {
 const Cni = objectWith('type and ipam', {
   type: optionalField(oneOf(['netplug']), 'The plugin; "netplug" unless set.'),
   ipam: optionalField(Ipam, 'Where addresses of pods come from.'),
+  chainedPlugins: optionalField(
+    listOf(ANY_OBJECT, 'an array of objects with type'),
+    'Further plugins, called behind netplug, portmap and bandwidth: their entries in the network configuration list. They may work, but are not supported. Their programs must be on every node. None unless set.',
+  ),
+  binDir: optionalField(FOLDER, 'Folder of the nodes in which the runtime finds plugins; "/opt/cni/bin" unless set.'),
+  confDir: optionalField(
+    FOLDER,
+    'Folder of the nodes in which the runtime finds network configurations; "/etc/cni/net.d" unless set.',
+  ),
 });
 
 const Pool = objectWith('cidr', {
@@ -112,8 +130,6 @@ const Logging = objectWith('cni', {
   ),
 });
 
-/** Objects of Kubernetes, which the API server validates when they are applied. */
-const ANY_OBJECT = foreignRecord(v.string('a text'), v.unknown(), 'an object');
 const TEXTS = foreignRecord(v.string('a text'), v.string('a text'), 'an object of strings');
 const TOLERATIONS = listOf(ANY_OBJECT, 'an array of tolerations');
 const OVERRIDE_FIELDS = {
@@ -207,6 +223,7 @@ export const INSTALLATION: KindDeclaration<Installation> = {
   rules: [
     'Pools do not overlap and differ in name; with `HostLocal` there is at most one of each address family.',
     '`IPIP` is for IPv4 pools only. `None` needs `bgp: Enabled`. With `HostLocal`, encapsulation and BGP belong to another program and are not set.',
+    'Entries of `chainedPlugins` have a `type`, which is neither netplug nor portmap nor bandwidth.',
     '`floatingIPs` and `ipAddrsNoIpam` need `policy: Enabled`, because annotations of pods are not read without it.',
     'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6, and a block fits into the pool.',
   ],
@@ -243,6 +260,7 @@ function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse):
     );
   }
   checkSwitches(calicoNetwork, refuse);
+  checkChained(cni?.chainedPlugins ?? [], refuse);
   if (!isHostLocal) return;
   if (calicoNetwork?.bgp === 'Enabled')
     refuse('calicoNetwork.bgp', 'found "Enabled", allowed is "Disabled" with "HostLocal"');
@@ -257,6 +275,19 @@ function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse):
     const isOne = pools.filter(({ base }) => base.family === family).length <= 1;
     if (!isOne)
       refuse('calicoNetwork.ipPools', `has several IPv${String(family)} pools; with "HostLocal" allowed is one`);
+  }
+}
+
+function checkChained(plugins: readonly Readonly<Record<string, unknown>>[], refuse: Refuse): void {
+  for (const [index, { type }] of plugins.entries()) {
+    const at = `cni.chainedPlugins[${String(index)}].type`;
+    if (typeof type !== 'string' || !/^[A-Za-z0-9_-][\w.-]*$/.test(type))
+      refuse(at, 'allowed is the name of a program');
+    else if (OWN_PLUGINS.includes(type))
+      refuse(
+        at,
+        `found "${type}", which netplug chains itself: see calicoNetwork.hostPorts and calicoNetwork.bandwidth`,
+      );
   }
 }
 

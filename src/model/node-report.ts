@@ -48,10 +48,13 @@ export type ReportedNodeProblem = SpecOf<typeof NODE_PROBLEM_FIELDS>;
 /** A problem as the part of the agent says it that has it. */
 export type NodeProblem = Omit<ReportedNodeProblem, 'since'>;
 
-/** Problems of the files with which a runtime calls the plugin. The operator knows these two errors by their codes. */
+/** Problems of the files with which a runtime calls the plugin. */
 export const PLUGIN_PROBLEMS = {
   unusable: { code: 'plugin/unusable', severity: 'error' },
   shadowed: { code: 'plugin/shadowed', severity: 'error' },
+  otherFolder: { code: 'plugin/other-folder', severity: 'error' },
+  contested: { code: 'plugin/contested', severity: 'error' },
+  extended: { code: 'plugin/extended', severity: 'warning' },
   token: { code: 'plugin/token', severity: 'warning' },
 } as const;
 
@@ -83,6 +86,11 @@ export function asNodeProblems(
   sentences: readonly Sentence[],
 ): readonly NodeProblem[] {
   return sentences.map((each) => ({ ...kind, ...(typeof each === 'string' ? { text: each } : each) }));
+}
+
+/** Returns the problem with what to do about it. */
+export function problemSentence({ text, remedy }: NodeProblem): string {
+  return remedy === undefined ? text : `${text} (${remedy})`;
 }
 
 /** Returns the severity of the worst problem; undefined without one. */

@@ -144,6 +144,36 @@ describe('the files that the agent writes for the plugin', () => {
     expect(await ask()).toEqual('');
   });
 
+  it('keep what another program adds to the conflist, and what netplug has there is repaired', async () => {
+    const mesh = { type: 'mesh-cni', kubernetes: {} };
+    const path = join(confDir(), '10-netplug.conflist');
+    const list = async (): Promise<Json> => JSON.parse(await installed());
+    const types = async (): Promise<string> => (await list()).plugins.map(({ type }: Json) => type).join();
+    const write = async (plugins: readonly Json[]): Promise<void> =>
+      writeFile(path, JSON.stringify({ ...(await list()), plugins }, undefined, 4));
+    await write([...(await list()).plugins, mesh]);
+    const isNamed = async (): Promise<boolean> => {
+      const { status, body } = await agent.ask('/readyz');
+      return status === 200 && body.includes('warning: other programs have added "mesh-cni"');
+    };
+    await until(isNamed, '/readyz names the plugin');
+    await provide('renamed');
+    await until(async () => (await list()).name === 'renamed', 'the conflist follows its source');
+    expect(await types()).toBe('netplug,mesh-cni');
+    await write([mesh, { ...(await list()).plugins[0], nodename: 'other' }]);
+    await until(async () => (await installed()).includes(`"nodename": "${NODE}"`), 'the entry of netplug is repaired');
+    expect(await types()).toBe('netplug,mesh-cni');
+    expect(await ask()).toEqual('');
+    expect((await node.exec('stat', '-c', '%a', path)).trim()).toBe('600');
+    await provide('pods');
+    await until(async () => (await list()).name === 'pods', 'the conflist follows its source');
+    await write((await list()).plugins.slice(0, 1));
+    await until(async () => !(await isNamed()), '/readyz names nothing');
+    // The next test compares the text.
+    await node.exec('rm', path);
+    await until(async () => (await installed()) === conflist('pods'), 'the conflist is back');
+  });
+
   it('get a new token after the signing key of the API server was replaced', async () => {
     const before = await token();
     await server.stop();

@@ -57,6 +57,7 @@ export const NO_PLUGIN: CtlPorts['plugin'] = {
   ownRanges: () => [],
   bandwidthBurstMs: 100,
   confDir: '/nowhere',
+  binDir: '/nowhere',
 };
 
 /** A node on which no BIRD runs. */

@@ -5,6 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { virtualClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { AgentFiles } from '../../install/agent-files.ts';
+import { readElsewhere } from '../../install/conflist-faults.ts';
+import type { NodeProblem } from '../../model/node-report.ts';
 import { renderConflist } from '../../install/render-conflist.ts';
 import { ConflistInstaller } from './conflist-installer.ts';
 
@@ -58,6 +60,8 @@ async function run(
   const stop = new AbortController();
   const clock = virtualClock();
   const rest = [...events];
+  // The installer takes a failed sleep for the end of it.
+  const failures: unknown[] = [];
   const installer: ConflistInstaller = new ConflistInstaller(
     {
       log: silentLog,
@@ -65,21 +69,37 @@ async function run(
         ...clock,
         sleep: async (ms, signal) => {
           await clock.sleep(ms, signal);
-          await rest.shift()?.(installer);
-          if (rest.length === 0) stop.abort();
+          try {
+            await rest.shift()?.(installer);
+          } catch (cause) {
+            failures.push(cause);
+          }
+          if (rest.length === 0 || failures.length > 0) stop.abort();
         },
       },
       files: new AgentFiles(at('state'), () => undefined),
       obstacles: async () => Promise.resolve(obstacles),
+      findOtherFolders: async () => Promise.resolve(otherFolders),
     },
-    { source: at('config/conflist'), node: 'node-a', confDir: at('conf'), confName: '10-netplug.conflist' },
+    {
+      source: at('config/conflist'),
+      node: 'node-a',
+      confDir: at('conf'),
+      confName: '10-netplug.conflist',
+      binDir: at('bin'),
+    },
   );
   await installer.run(stop.signal);
+  if (failures.length > 0) throw failures[0];
   return installer;
 }
 
 let obstacles: readonly string[] = [];
-beforeEach(() => void (obstacles = []));
+let otherFolders: readonly NodeProblem[] = [];
+beforeEach(() => {
+  obstacles = [];
+  otherFolders = [];
+});
 const nothing = (): void => undefined;
 
 describe('the conflist that the agent installs', () => {
@@ -167,14 +187,143 @@ describe('the conflist that the agent installs', () => {
     expect(await installed()).toContain('bridge');
   });
 
-  it('leaves the configuration of another plugin that sorts first, and warns of it', async () => {
+  it('leaves the configuration of another plugin that sorts first, and names it', async () => {
     await writeFile(at('conf/05-bridge.conflist'), '{"plugins":[{"type":"bridge"}]}');
     await writeFile(at('conf/99-other.conf'), '{"type":"bridge"}');
     const ended = await run([nothing]);
-    expect(ended.warning).toContain('05-bridge.conflist');
+    expect(ended.faults).toMatchObject([
+      { code: 'plugin/shadowed', severity: 'error', text: expect.stringContaining('05-bridge.conflist') },
+    ]);
     expect(ended.problem).toBeUndefined();
     expect((await readdir(at('conf'))).sort()).toEqual(['05-bridge.conflist', '10-netplug.conflist', '99-other.conf']);
     await rm(at('conf/05-bridge.conflist'));
-    expect((await run([nothing])).warning).toBeUndefined();
+    expect((await run([nothing])).faults).toEqual([]);
+  });
+
+  it('is where no runtime looks for it, which is named until the runtime is changed', async () => {
+    const other = readElsewhere({ confDir: '/other', config: '/etc/containerd/config.toml' }, at('conf'));
+    otherFolders = [other];
+    const seen: unknown[] = [];
+    const ended = await run([
+      ({ faults }) => {
+        seen.push(faults);
+        otherFolders = [];
+      },
+      // Read once a minute.
+      ...Array.from({ length: 13 }, () => nothing),
+    ]);
+    expect(seen).toEqual([[other]]);
+    expect(ended.faults).toEqual([]);
+  });
+
+  it('may come behind a plugin that calls it in turn, as long as the program of that one is there', async () => {
+    const meta = { type: 'meta', clusterNetwork: '/host/etc/cni/net.d/10-netplug.conflist' };
+    await writeFile(at('conf/00-meta.conf'), JSON.stringify(meta));
+    await mkdir(at('bin'));
+    await writeFile(at('bin/meta'), '');
+    const faults: unknown[] = [];
+    const ended = await run([
+      ({ faults: before }) => void faults.push(before),
+      async () => rm(at('bin/meta')),
+      nothing,
+    ]);
+    expect(faults).toEqual([[]]);
+    expect(ended.faults).toMatchObject([{ code: 'plugin/shadowed' }]);
+  });
+});
+
+describe('an installed conflist that other programs change', () => {
+  const file = (): string => at('conf/10-netplug.conflist');
+  const read = async (): Promise<Record<string, unknown> & { plugins: Record<string, unknown>[] }> =>
+    JSON.parse((await installed()) ?? '{}');
+  const typesNow = async (): Promise<unknown[]> => (await read()).plugins.map(({ type }) => type);
+  /** Writes as programs do that know nothing of netplug: in place, with a mode and spelling of their own. */
+  const change = async (plugins: (own: Record<string, unknown>[]) => unknown[]): Promise<void> => {
+    const list = await read();
+    await writeFile(file(), JSON.stringify({ ...list, plugins: plugins(list.plugins) }, undefined, 4), { mode: 0o644 });
+  };
+  const MESH = { type: 'mesh-cni', kubernetes: { kubeconfig: '/etc/mesh' } };
+
+  it('keeps their entries, also when the source changes, and names them in one warning', async () => {
+    let before = '';
+    const faults: unknown[] = [];
+    const ended = await run([
+      async () => change((own) => [...own, MESH]),
+      async ({ faults: found }) => {
+        faults.push(...found);
+        before = (await installed()) ?? '';
+        expect(before).toContain('mesh-cni');
+        await provide(conflist('two'));
+      },
+      nothing,
+    ]);
+    // It was not even spelt anew.
+    expect(before).toContain('    "plugins"');
+    expect(await read()).toEqual({
+      ...JSON.parse(conflist('two')),
+      plugins: [...JSON.parse(conflist('two')).plugins, MESH],
+    });
+    expect((await stat(file())).mode & 0o777).toBe(0o600);
+    expect(ended.problem).toBeUndefined();
+    expect(faults).toMatchObject([
+      { code: 'plugin/extended', severity: 'warning', text: expect.stringContaining('"mesh-cni"') },
+    ]);
+    expect(ended.faults).toEqual(faults);
+  });
+
+  it('removes a further plugin of netplug that the source has no longer', async () => {
+    const withTuning = JSON.parse(conflist('one')) as { plugins: unknown[] };
+    withTuning.plugins.push({ type: 'tuning', sysctl: {} });
+    await provide(JSON.stringify(withTuning));
+    await run([async () => change((own) => [...own, MESH]), nothing]);
+    expect(await typesNow()).toEqual(['netplug', 'tuning', 'mesh-cni']);
+    // Another agent, after an upgrade.
+    await provide(conflist('two'));
+    await run([nothing]);
+    expect(await typesNow()).toEqual(['netplug', 'mesh-cni']);
+  });
+
+  it('puts netplug first again when a program has put its own entry there', async () => {
+    const ended = await run([async () => change((own) => [MESH, ...own]), nothing]);
+    expect(await typesNow()).toEqual(['netplug', 'mesh-cni']);
+    expect(ended.faults).toMatchObject([{ code: 'plugin/extended' }]);
+  });
+
+  it('waits for a program that is writing, and replaces what stays in pieces', async () => {
+    const whole = conflist('one').slice(0, -2);
+    await run([
+      async () => writeFile(file(), whole.slice(0, 30)),
+      async () => {
+        expect(await installed()).toBe(whole.slice(0, 30));
+        await writeFile(file(), `${whole},${JSON.stringify(MESH)}]}`);
+      },
+      async () => {
+        expect(await typesNow()).toEqual(['netplug', 'mesh-cni']);
+        await writeFile(file(), '');
+      },
+      nothing,
+      nothing,
+    ]);
+    expect(await installed()).toBe(conflist('one'));
+  });
+
+  it.each([
+    ['changes an entry of netplug', async () => change(([own, ...rest]) => [{ ...own, mtu: 9000 }, ...rest])],
+    ['renames the file', async () => rename(file(), `${file()}.bak`)],
+  ])('repairs it ever more rarely from a program that always %s, and names the contest', async (_, damage) => {
+    let repairs = 0;
+    const fight = async (): Promise<void> => {
+      if ((await installed()) !== conflist('one')) return;
+      repairs += 1;
+      await damage();
+    };
+    // 20 minutes, at one look each 5 s.
+    const ended = await run(Array.from({ length: 240 }, () => fight));
+    expect(repairs).toBeGreaterThan(7);
+    expect(repairs).toBeLessThan(15);
+    expect(ended.faults).toMatchObject([{ code: 'plugin/contested', severity: 'error' }]);
+    // A single change later is repaired at once.
+    expect((await run([damage, nothing])).faults).toEqual([]);
+    expect(await installed()).toBe(conflist('one'));
   });
 });

@@ -3,47 +3,64 @@ import { join } from 'node:path';
 import { type Clock, untilBeat } from '../../base/clock.ts';
 import { reasonAndRemedy, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
+import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { AgentFiles } from '../../install/agent-files.ts';
 import { checkConflist } from '../../install/check-conflist.ts';
+import { contestedBy, extendedBy } from '../../install/conflist-faults.ts';
+import { entryDigests, mergeConflist } from '../../install/merge-conflist.ts';
+import type { NodeProblem } from '../../model/node-report.ts';
 import { onFile } from '../../install/on-file.ts';
+import { type ConflistFolder, findShadow, refuseForeign } from '../../install/other-configurations.ts';
 import { NODE_NAME_PLACEHOLDER } from '../../install/places.ts';
-import { refuseForeign, warningOfOthers } from '../../install/other-configurations.ts';
+import { RepairLimit } from './repair-limit.ts';
 
 /** Interval at which to check whether the node can serve pods, and to try again. */
 const RETRY_MS = 1000;
 /** Interval at which source and installed file are compared. A mounted ConfigMap follows its object within a minute or so. */
 const COMPARE_MS = 5000;
+/** Interval at which the configuration of the runtime is read, which only its restart changes. */
+const FOLDERS_MS = 60_000;
 
 export interface ConflistPorts {
   readonly clock: Clock;
   readonly log: Log;
-  readonly files: Pick<AgentFiles, 'put'>;
+  readonly files: Pick<AgentFiles, 'put' | 'recordsOf'>;
   /** Returns why the node cannot serve pods, a sentence each. */
   readonly obstacles: () => Promise<readonly string[]>;
+  /** Returns the faults of folders that the runtime does not use. */
+  readonly findOtherFolders: () => Promise<readonly NodeProblem[]>;
 }
 
-export interface ConflistPlace {
+export interface ConflistPlace extends ConflistFolder {
   /** File with the conflist as runtimes must read it. */
   readonly source: string;
   readonly node: string;
-  readonly confDir: string;
-  readonly confName: string;
 }
 
 /**
  * Installs the conflist when the node can serve pods for the first time, because runtimes report a node as ready from then
- * on. Replaces it when the source changes or the installed file was changed or removed, and leaves it when the agent ends.
+ * on. Replaces it when the source changes, and leaves it when the agent ends. What other programs add to it stays; what
+ * they change of netplug is repaired, ever more rarely while they do it again.
  */
 export class ConflistInstaller {
   readonly #ports: ConflistPorts;
   readonly #place: ConflistPlace;
+  readonly #limit: RepairLimit;
   #problem: string | undefined;
-  #warning: string | undefined;
+  #faults: readonly NodeProblem[] = [];
+  #folderFaults: readonly NodeProblem[] = [];
+  #foldersReadMs = Number.NEGATIVE_INFINITY;
   #checked: string | undefined;
+  /** The source of what this agent has installed. */
+  #installed: string | undefined;
+  /** Whether the installed file was in pieces when it was read last. */
+  #wasBroken = false;
 
   constructor(ports: ConflistPorts, place: ConflistPlace) {
     this.#ports = ports;
     this.#place = place;
+    this.#limit = new RepairLimit(ports.clock);
   }
 
   /** Reason why the source's conflist is not installed; undefined when it is, and while the node cannot serve yet. */
@@ -51,9 +68,9 @@ export class ConflistInstaller {
     return this.#problem;
   }
 
-  /** Configuration that runtimes read instead; undefined when they read this one. */
-  get warning(): string | undefined {
-    return this.#warning;
+  /** What keeps runtimes from using it as it is, or what other programs have made of it. */
+  get faults(): readonly NodeProblem[] {
+    return this.#faults;
   }
 
   /** Runs until the signal aborts. */
@@ -63,28 +80,53 @@ export class ConflistInstaller {
     while (!signal.aborted) {
       mayInstall ||= (await obstacles()).length === 0;
       await this.#step(mayInstall, signal);
-      const isInstalled = mayInstall && this.#problem === undefined;
-      await clock.sleep(untilBeat(isInstalled ? COMPARE_MS : RETRY_MS, clock), signal).catch(() => undefined);
+      const isSettled = mayInstall && this.#problem === undefined && !this.#wasBroken;
+      await clock.sleep(untilBeat(isSettled ? COMPARE_MS : RETRY_MS, clock), signal).catch(() => undefined);
     }
   }
 
   async #step(mayInstall: boolean, signal: AbortSignal): Promise<void> {
     const { log } = this.#ports;
-    const { confDir, confName } = this.#place;
     try {
       const text = await this.#readSource();
-      if (mayInstall) await this.#install(text, signal);
+      const others = mayInstall ? await this.#install(text, signal) : [];
       if (this.#problem !== undefined) log.info('conflist problem resolved');
       this.#problem = undefined;
-      const warning = mayInstall ? await warningOfOthers(confDir, confName) : undefined;
-      if (warning !== undefined && warning !== this.#warning) log.warning('conflist shadowed', { reason: warning });
-      this.#warning = warning;
+      const shadow = mayInstall ? await findShadow(this.#place) : undefined;
+      this.#find([
+        ...(mayInstall ? await this.#otherFolders() : []),
+        ...(shadow === undefined ? [] : [shadow]),
+        ...(this.#limit.isContested ? [contestedBy(this.#path, this.#limit.repairs)] : []),
+        ...(others.length === 0 ? [] : [extendedBy(this.#path, others)]),
+      ]);
     } catch (cause) {
       if (signal.aborted) return;
       const problem = `the conflist of "${this.#place.source}" is not installed: ${reasonAndRemedy(cause)}`;
       if (problem !== this.#problem) log.error('conflist not installed', { reason: reasonOf(cause) });
       this.#problem = problem;
     }
+  }
+
+  async #otherFolders(): Promise<readonly NodeProblem[]> {
+    const { clock, findOtherFolders } = this.#ports;
+    if (clock.monotonic() - this.#foldersReadMs >= FOLDERS_MS) {
+      this.#folderFaults = await findOtherFolders();
+      this.#foldersReadMs = clock.monotonic();
+    }
+    return this.#folderFaults;
+  }
+
+  get #path(): string {
+    return join(this.#place.confDir, this.#place.confName);
+  }
+
+  /** Logs each kind of fault once, while it lasts. */
+  #find(faults: readonly NodeProblem[]): void {
+    for (const { code, text } of faults) {
+      if (!this.#faults.some((each) => each.code === code))
+        this.#ports.log.warning('conflist fault found', { code, reason: text });
+    }
+    this.#faults = faults;
   }
 
   /** Reads and checks the source, also before the node can serve, so that a mistake is reported at once. */
@@ -99,10 +141,28 @@ export class ConflistInstaller {
     return text;
   }
 
-  async #install(text: string, signal: AbortSignal): Promise<void> {
+  /** Returns the types of the entries of other programs. */
+  async #install(source: string, signal: AbortSignal): Promise<readonly string[]> {
     const { log, files } = this.#ports;
-    const path = join(this.#place.confDir, this.#place.confName);
-    await refuseForeign(path);
-    if (await files.put({ kind: 'conflist', path, text }, signal)) log.info('conflist installed', { path });
+    const path = this.#path;
+    const found = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
+    const record = await files.recordsOf(path);
+    const isBroken = found !== undefined && tryParseJson(found) === undefined;
+    // A file of netplug that cannot be read may be one that another program is writing.
+    if (!isBroken || record.length === 0) await refuseForeign(path);
+    const isFirstLook = isBroken && record.length > 0 && !this.#wasBroken;
+    this.#wasBroken = isBroken;
+    if (isFirstLook) return [];
+    const { text, isInstalled, others } = mergeConflist(source, found, record);
+    const isChanged = !isInstalled && source === this.#installed;
+    if (isChanged && !this.#limit.tryRepair()) return others;
+    const wanted = isInstalled && found !== undefined ? found : text;
+    const entries = entryDigests(source);
+    if (await files.put({ kind: 'conflist', path, text: wanted, entries, over: found }, signal)) {
+      log.info(isChanged ? 'conflist repaired' : 'conflist installed', { path, others });
+    }
+    this.#installed = source;
+    this.#wasBroken = false;
+    return others;
   }
 }

@@ -57,6 +57,8 @@ export interface PluginPorts {
   readonly bandwidthBurstMs: number;
   /** Folder in which the runtime finds its network configurations. */
   readonly confDir: string;
+  /** Folder in which it finds plugins. */
+  readonly binDir: string;
 }
 
 /** Files and folders of the machine. */

@@ -1,7 +1,7 @@
 import type { Role } from './rights/role-rule.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { PASSWORD_FOLDER } from '../../model/spec-types.ts';
-import { BIN_DIR, CONF_DIR, KUBECONFIG_NAME } from '../places.ts';
+import { BIN_DIR, KUBECONFIG_NAME } from '../places.ts';
 import { rendered } from './fields.ts';
 import { AGENT_SET, CONFIG_DIR, CONFIG_MAP, KV_CERTIFICATES, SYSTEM_NAMESPACE, TYPHA_TOKEN } from './names.ts';
 import { fieldOf, type HostFolder, hostMounts, hostVolumes, variables } from './pod-template.ts';
@@ -12,13 +12,10 @@ import { datastoreEnvironment, hasCertificates } from './datastore-environment.t
 const ACCOUNT = 'netplug-agent' satisfies Role['account'];
 const PLUGIN_ACCOUNT = 'netplug-cni' satisfies Role['account'];
 
-const BIN: HostFolder = { name: 'cni-bin', path: BIN_DIR };
 const STATE: HostFolder = { name: 'state', path: '/var/lib/netplug' };
 export const RUN: HostFolder = { name: 'run', path: '/run/netplug' };
 /** The agent opens and changes what calls of the runtime name, so paths are those of the host. */
 const AGENT_FOLDERS: readonly HostFolder[] = [
-  BIN,
-  { name: 'cni-conf', path: CONF_DIR },
   STATE,
   RUN,
   { name: 'log', path: '/var/log/netplug' },
@@ -29,6 +26,14 @@ const AGENT_FOLDERS: readonly HostFolder[] = [
 ];
 /** Passwords of BGP sessions, which users put there. */
 const BGP_FOLDERS: readonly HostFolder[] = [{ name: 'bgp-passwords', path: PASSWORD_FOLDER, access: 'read-only' }];
+/** Folders of the runtime. */
+export function runtimeFolders({ cni }: ClusterSettings['spec']): readonly [bin: HostFolder, conf: HostFolder] {
+  return [
+    { name: 'cni-bin', path: cni.binDir },
+    { name: 'cni-conf', path: cni.confDir },
+  ];
+}
+
 const KV_SOURCE_DIR = '/etc/netplug/kv';
 /** Where plugin and agent find the certificates of etcd on the host. */
 const KV_DIR = `${STATE.path}/kv`;
@@ -46,20 +51,22 @@ const GRACE_SECONDS = 30;
 const READY_SECONDS = 5;
 /** Strategy by which a DaemonSet replaces agents: the new one takes over beside the old one, so no call of the runtime fails. */
 export const ROLLING = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
+const INSTALL = ['netplugctl', 'node', 'install', '--executables-only', '--prove-on-host'];
 const PRIVILEGED = { securityContext: { privileged: true } };
 
 /** Returns the DaemonSet of the agent, which also installs the plugin on its node. */
 export function agentDaemonSet(settings: ClusterSettings): Manifest {
   const { images, spec, variant } = settings;
   const hasBgp = variant === 'policy-and-networking' && spec.calicoNetwork.bgp === 'Enabled';
-  const folders = [...AGENT_FOLDERS, ...(hasBgp ? BGP_FOLDERS : [])];
+  const [bin, conf] = runtimeFolders(spec);
+  const folders = [bin, conf, ...AGENT_FOLDERS, ...(hasBgp ? BGP_FOLDERS : [])];
   const hasTls = hasCertificates(settings);
   const certificates = { name: 'kv-certificates', secret: { secretName: KV_CERTIFICATES, defaultMode: 0o400 } };
   const installer = {
     name: 'install',
     image: images.node,
-    command: ['netplugctl', 'node', 'install', '--executables-only', '--prove-on-host'],
-    more: { ...PRIVILEGED, volumeMounts: hostMounts([BIN, STATE]) },
+    command: [...INSTALL, ...(bin.path === BIN_DIR ? [] : ['--bin-dir', bin.path])],
+    more: { ...PRIVILEGED, volumeMounts: hostMounts([bin, STATE]) },
   };
   const agent = {
     name: 'agent',
@@ -113,7 +120,7 @@ function agentEnvironment(settings: ClusterSettings): Readonly<Record<string, st
   return {
     NETPLUG_NAMESPACE: SYSTEM_NAMESPACE,
     NETPLUG_ORCHCONFIG: 'in-cluster',
-    ORCHCONFIG: `${CONF_DIR}/${KUBECONFIG_NAME}`,
+    ORCHCONFIG: `${spec.cni.confDir}/${KUBECONFIG_NAME}`,
     ...datastoreEnvironment(settings, KV_DIR),
     NETPLUG_KV_CERTIFICATES_FROM: hasCertificates(settings) ? KV_SOURCE_DIR : undefined,
     NETPLUG_NETWORKING: isFull ? 'on' : 'policy',

@@ -7,6 +7,7 @@ import type { InstallationSpec } from '../../model/installation.ts';
 import { chooseDefaultPool } from './choose-default-pool.ts';
 import { clusterObjects } from './cluster-objects.ts';
 import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
+import { nodeCheckPod } from './probe-objects.ts';
 import { conflistOf } from './conflist-of.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { operatorObjects } from './operator-deployment.ts';
@@ -59,6 +60,30 @@ describe('the objects of an installation', () => {
     ]);
     expect(find({ ...settings(), isOperated: true }, 'ConfigMap/netplug-config')?.['data']).toMatchObject({
       installation: 'default',
+    });
+  });
+
+  it('name the folders of the Installation and no others', () => {
+    const own = { binDir: '/var/lib/rancher/k3s/data/cni', confDir: '/var/lib/rancher/k3s/agent/etc/cni/net.d' };
+    const of = settings({ cni: own });
+    const check = nodeCheckPod(
+      { release: 'v3.27.0', image: 'i', pullSecrets: [], node: 'node-a' },
+      { keepsPlugin: false, hasAgent: false, hasFanOut: false, ...own },
+    );
+    const made = [...objects(of), cleanupDaemonSet(of), check];
+    const text = JSON.stringify(made.filter(({ kind }) => kind !== 'CustomResourceDefinition'));
+    expect(text).toContain(`"path":"${own.binDir}"`);
+    expect(text).toContain(`{"name":"NETPLUG_CNI_CONF_DIR","value":"${own.confDir}"}`);
+    expect(text).toContain(`"--purge","--force","--bin-dir","${own.binDir}","--conf-dir","${own.confDir}"`);
+    expect(text).not.toMatch(/\/opt\/cni\/bin|[" ]\/etc\/cni\/net\.d/);
+    expect(/NETPLUG_CNI_(CONF|BIN)_DIR/.test(JSON.stringify(objects(settings())))).toBe(false);
+  });
+
+  it('chain the further plugins of the Installation behind those of netplug', () => {
+    const tuning = { type: 'tuning', sysctl: { 'net.core.somaxconn': '512' } };
+    const conflist = conflistOf(settings({ cni: { chainedPlugins: [tuning] } }));
+    expect(conflist).toMatchObject({
+      plugins: [{ type: 'netplug' }, { type: 'portmap' }, { type: 'bandwidth' }, tuning],
     });
   });
 

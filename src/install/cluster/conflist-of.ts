@@ -1,4 +1,4 @@
-import { CONF_DIR, KUBECONFIG_NAME, LOG_FILE, NODE_NAME_PLACEHOLDER } from '../places.ts';
+import { KUBECONFIG_NAME, LOG_FILE, NODE_NAME_PLACEHOLDER } from '../places.ts';
 import { renderConflist } from '../render-conflist.ts';
 import { KV_FILES } from './agent-daemon-set.ts';
 import { FIELD_ROWS, rendered } from './fields.ts';
@@ -14,13 +14,14 @@ export function conflistOf(settings: ClusterSettings): object {
   return renderConflist({
     name: NETWORK_NAME,
     datastore: datastoreOf(settings),
-    orchAccess: { by: 'file', path: `${CONF_DIR}/${KUBECONFIG_NAME}` },
+    orchAccess: { by: 'file', path: `${spec.cni.confDir}/${KUBECONFIG_NAME}` },
     ipam: renderIpam({ type: spec.cni.ipam.type, families }),
     logFilePath: LOG_FILE,
     further: { nodename: NODE_NAME_PLACEHOLDER, ...rendered(spec, 'key') },
     chained: FIELD_ROWS.flatMap(([path, { chained }]) =>
       chained !== undefined && valueAt(spec, path) === 'Enabled' ? [chained] : [],
     ),
+    furtherPlugins: spec.cni.chainedPlugins,
   });
 }
 

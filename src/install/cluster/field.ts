@@ -46,7 +46,8 @@ export interface ShownField<T> {
 export interface ShownObjects {
   /** The configuration of the plugin; undefined without a conflist, whose fields then have their defaults. */
   readonly plugin: Readonly<Record<string, unknown>> | undefined;
-  readonly chained: readonly unknown[];
+  /** The entries behind the plugin's own. */
+  readonly chained: readonly Readonly<Record<string, unknown>>[];
   /** Returns the value of a variable of the agent. */
   variable(this: void, name: string): string | undefined;
   readonly registry: string | undefined;
@@ -81,9 +82,13 @@ export function on(key: string, value: unknown): ShownField<Switch> {
 }
 
 export function inChained(chained: ChainedPlugin): ShownField<Switch> {
-  return { chained, read: (objects) => objects.plugin && (objects.chained.includes(chained) ? 'Enabled' : 'Disabled') };
+  const read = (objects: ShownObjects): Switch | undefined =>
+    objects.plugin && (objects.chained.some(({ type }) => type === chained) ? 'Enabled' : 'Disabled');
+  return { chained, read };
 }
 
-export function inVariable(variable: string): ShownField<string> {
-  return { variable, read: (objects) => objects.variable(variable) };
+/** Shows a text in a variable, which is left out where the program has the same default. */
+export function inVariable(variable: string, byDefault?: string): ShownField<string> {
+  const encode = (value: string): string | undefined => (value === byDefault ? undefined : value);
+  return { variable, encode, read: (objects) => objects.variable(variable) };
 }

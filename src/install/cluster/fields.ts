@@ -3,6 +3,8 @@ import { CONTROLLERS } from '../../model/automatic-host-endpoint.ts';
 import { LOG_SEVERITIES } from '../../model/installation.ts';
 import { type Field, inChained, inKey, inVariable, on } from './field.ts';
 import { readIpam } from './ipam-section.ts';
+import { BIN_DIR, CONF_DIR } from '../places.ts';
+import { CHAINED_TYPES } from '../../config/lint-chain.ts';
 import { AGENT_SET, DEFAULT_REGISTRY } from './names.ts';
 import { TYPHA } from '../../model/typha.ts';
 import { installationPoolOf } from './pool-of.ts';
@@ -32,6 +34,13 @@ const FIELDS: { readonly [P in FieldPath]: Field<FieldValue<P>> } = {
     idle: { 'second-plugin': 'HostLocal', 'policy-only': 'HostLocal' },
     read: ({ plugin }) => plugin && readIpam(plugin['ipam']).type,
   },
+  'cni.chainedPlugins': {
+    byDefault: [],
+    idle: { 'policy-only': [] },
+    read: ({ plugin, chained }) => plugin && chained.filter(({ type }) => !CHAINED_TYPES.includes(String(type))),
+  },
+  'cni.binDir': { byDefault: BIN_DIR, idle: UNUSED, ...inVariable('NETPLUG_CNI_BIN_DIR', BIN_DIR) },
+  'cni.confDir': { byDefault: CONF_DIR, idle: UNUSED, ...inVariable('NETPLUG_CNI_CONF_DIR', CONF_DIR) },
   'calicoNetwork.ipPools': {
     complete: (_, { hasPools, listed, pools }) => (hasPools ? pools.map(installationPoolOf) : listed),
     idle: UNUSED,

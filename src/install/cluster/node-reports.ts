@@ -60,7 +60,11 @@ export function reportedNodes(
   };
 }
 
-const UNCALLABLE: readonly string[] = [PLUGIN_PROBLEMS.unusable.code, PLUGIN_PROBLEMS.shadowed.code];
+const UNCALLABLE: readonly string[] = [
+  PLUGIN_PROBLEMS.unusable.code,
+  PLUGIN_PROBLEMS.shadowed.code,
+  PLUGIN_PROBLEMS.otherFolder.code,
+];
 
 function firstOf(all: readonly { readonly said: string }[], count: number): readonly string[] {
   const more = all.length - count;

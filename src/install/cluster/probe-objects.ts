@@ -1,6 +1,7 @@
+import { given } from '../../base/given.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { urlHost } from '../../net/address.ts';
-import { CONF_DIR } from '../places.ts';
+import { BIN_DIR, CONF_DIR } from '../places.ts';
 import { HEALTH_PORTS, SYSTEM_NAMESPACE, TYPHA_PORTS } from './names.ts';
 import { metadataOf, objectLabels, selectorOf } from './pod-template.ts';
 
@@ -43,19 +44,33 @@ export function nodeCheckPod(
     keepsPlugin,
     hasAgent,
     hasFanOut,
-  }: { readonly keepsPlugin: boolean; readonly hasAgent: boolean; readonly hasFanOut: boolean },
+    confDir,
+    binDir,
+  }: {
+    readonly keepsPlugin: boolean;
+    readonly hasAgent: boolean;
+    readonly hasFanOut: boolean;
+    readonly confDir: string;
+    readonly binDir: string;
+  },
 ): Manifest {
   const own = [...Object.values(HEALTH_PORTS), ...(hasFanOut ? Object.values(TYPHA_PORTS) : [])];
   const ports = hasAgent ? [] : own.flatMap((port) => ['--port', String(port)]);
-  const command = ['netplugctl', 'probe', 'node', ...ports, ...(keepsPlugin ? ['--keeps-plugin'] : [])];
-  const folder = { name: 'cni-conf', hostPath: { path: CONF_DIR, type: 'DirectoryOrCreate' } };
+  const folders = [
+    ...(confDir === CONF_DIR ? [] : ['--conf-dir', confDir]),
+    ...(binDir === BIN_DIR ? [] : ['--bin-dir', binDir]),
+  ];
+  const command = ['netplugctl', 'probe', 'node', ...ports, ...folders, ...(keepsPlugin ? ['--keeps-plugin'] : [])];
+  const folder = { name: 'cni-conf', hostPath: { path: confDir, type: 'DirectoryOrCreate' } };
   return pod(NODE_CHECK, on, {
     hostNetwork: true,
+    // It reads how the runtime of the node is configured.
+    hostPID: true,
     volumes: [folder],
     container: {
       command,
       securityContext: { privileged: true },
-      volumeMounts: [{ name: folder.name, mountPath: CONF_DIR, readOnly: true }],
+      volumeMounts: [{ name: folder.name, mountPath: confDir, readOnly: true }],
     },
   });
 }
@@ -168,13 +183,14 @@ const UNPRIVILEGED = {
 
 interface PodParts {
   readonly hostNetwork?: true;
+  readonly hostPID?: true;
   readonly volumes?: readonly Manifest[];
   readonly container: Manifest;
 }
 
 /** The scheduler is left out: the pod belongs on that node, whatever its taints are. */
 function pod(name: string, { release, image, pullSecrets, node }: OnNode, parts: PodParts): Manifest {
-  const { hostNetwork, volumes, container } = parts;
+  const { hostNetwork, hostPID, volumes, container } = parts;
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -193,6 +209,7 @@ function pod(name: string, { release, image, pullSecrets, node }: OnNode, parts:
       enableServiceLinks: false,
       tolerations: [{ operator: 'Exists' }],
       ...(hostNetwork === true ? { hostNetwork, dnsPolicy: 'Default' } : {}),
+      ...given({ hostPID }),
       ...(pullSecrets.length === 0 ? {} : { imagePullSecrets: pullSecrets.map((secret) => ({ name: secret })) }),
       containers: [
         {

@@ -6,6 +6,7 @@ import { exec } from '../../base/exec.ts';
 import { ownValue } from '../../base/own-value.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import { isRecord } from '../../model/read-schema.ts';
+import { isProgramName } from '../program-name.ts';
 import { OWN_TYPE, type PluginEntry, type RuntimeRecord } from './runtime-records.ts';
 
 const HOST_NAMESPACE = '/proc/1/ns/mnt';
@@ -13,9 +14,9 @@ const HOST_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const LIMIT_MS = 10_000;
 const LONGEST_REASON = 300;
 
-/** Returns the other plugins of the chain, in the order of an ADD. A name with a slash would lead out of the folder of plugins. */
+/** Returns the other plugins of the chain, in the order of an ADD. */
 export function othersOf({ plugins }: RuntimeRecord): readonly PluginEntry[] {
-  return plugins.filter(({ type }) => type !== OWN_TYPE && /^[\w.-]+$/.test(type) && !type.startsWith('.'));
+  return plugins.filter(({ type }) => type !== OWN_TYPE && isProgramName(type));
 }
 
 export interface PluginCall {

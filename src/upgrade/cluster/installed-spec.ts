@@ -86,7 +86,7 @@ function shownBy(objects: readonly Manifest[]): ShownObjects {
   const plugins = isRecord(conflist) ? listIn(conflist, 'plugins') : [];
   return {
     plugin: isRecord(conflist) ? (plugins[0] ?? {}) : undefined,
-    chained: plugins.map(({ type }) => type),
+    chained: plugins.slice(1),
     variable: (name) => variableIn(container, name),
     registry: registryIn(textIn(container, 'image')),
     pullSecrets: pullSecretsIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {}),

@@ -36,6 +36,9 @@ const POOL = fc.record(
 const VALUES: { readonly [P in FieldPath]: fc.Arbitrary<FieldValue<P>> } = {
   'cni.type': fc.constant('netplug'),
   'cni.ipam.type': fc.constantFrom('netplug-ipam', 'HostLocal'),
+  'cni.chainedPlugins': fc.array(fc.record({ type: word('mesh-'), sysctl: texts(word('key')) }), { maxLength: 2 }),
+  'cni.binDir': fc.constantFrom('/opt/cni/bin', '/usr/lib/cni'),
+  'cni.confDir': fc.constantFrom('/etc/cni/net.d', '/var/lib/rancher/k3s/agent/etc/cni/net.d'),
   'calicoNetwork.ipPools': fc.uniqueArray(POOL, { selector: ({ cidr }) => cidr, maxLength: 3 }),
   'calicoNetwork.bgp': SWITCH,
   'calicoNetwork.mtu': fc.integer({ min: 1280, max: 65_535 }),

@@ -125,10 +125,11 @@ export function clusterPlan(target: ClusterTarget, facts: ClusterPlanFacts): Pla
 }
 
 function checkPods(settings: ClusterSettings, { nodes, hasAgent }: ClusterPlanFacts): readonly Manifest[] {
-  const { release, images, variant } = settings;
+  const { release, images, variant, spec } = settings;
+  const { confDir, binDir } = spec.cni;
   const { node: image, pullSecrets } = images;
   const keepsPlugin = variant !== 'policy-and-networking';
-  const how = { keepsPlugin, hasAgent, hasFanOut: hasFanOut(settings) };
+  const how = { keepsPlugin, hasAgent, hasFanOut: hasFanOut(settings), confDir, binDir };
   return nodes.map((node) => nodeCheckPod({ release, image, pullSecrets, node }, how));
 }
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { judgeAll } from '../../../checks/check.ts';
 import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { VERSION } from '../../../base/version.ts';
+import { readElsewhere } from '../../../install/conflist-faults.ts';
 import { lintSource } from '../lint/lint-source.ts';
 import { type ConfFile, understand } from './conf-files.ts';
 import { CONFIG_CHECKS } from './config-checks.ts';
@@ -41,6 +42,7 @@ const SOUND: ConfigFacts = {
   files: [OWN, OTHER],
   remarks: [],
   programs: [program('netplug', { version: VERSION }), program('portmap')],
+  otherFolders: [],
   hostname: 'node-a',
   registeredName: 'node-a',
 };
@@ -50,6 +52,9 @@ describe('doctor checks of the configuration', () => {
   expectEachCheck(CONFIG_CHECKS, SOUND, {
     missing: { files: [OTHER] },
     'not-first': { files: [fileOf('05-bridge.conf', '{"name":"o","type":"bridge"}'), OWN] },
+    'other-folder': {
+      otherFolders: [readElsewhere({ confDir: '/other', config: '/etc/containerd/config.toml' }, '/etc/cni/net.d')],
+    },
     several: { files: [OWN, fileOf('20-netplug.conflist', CONFLIST)] },
     unreadable: { files: [OWN, { ...OTHER, text: undefined, problem: 'EACCES' }] },
     invalid: { remarks: remarks(CONFLIST.replace('"1.0.0"', '"9.0.0"')) },

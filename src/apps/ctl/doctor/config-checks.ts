@@ -35,6 +35,12 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     },
   },
   {
+    id: 'config/other-folder',
+    severity: 'error',
+    expected: 'the folders of plugins and configurations that containerd uses, where its configuration tells them',
+    judge: ({ otherFolders }) => otherFolders.map(({ text: found, remedy = '' }) => ({ found, remedy })),
+  },
+  {
     id: 'config/several',
     severity: 'warning',
     expected: 'one configuration with netplug',

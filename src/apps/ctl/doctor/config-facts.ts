@@ -1,6 +1,8 @@
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exec } from '../../../base/exec.ts';
+import { findOtherFolders } from '../../../install/host/runtime-folders.ts';
+import type { NodeProblem } from '../../../model/node-report.ts';
 import { EXECUTABLE_NAMES } from '../../../install/places.ts';
 import type { PlacedRemark } from '../lint/placed-remark.ts';
 import { lintSource } from '../lint/lint-source.ts';
@@ -25,6 +27,8 @@ export interface ConfigFacts {
   readonly remarks: readonly PlacedRemark[];
   /** Programs that those files name. */
   readonly programs: readonly ProgramFile[];
+  /** Faults of folders that the runtime does not use. */
+  readonly otherFolders: readonly NodeProblem[];
   readonly hostname: string;
   /** The name under which the agent registered this node; undefined without an agent. */
   readonly registeredName: string | undefined;
@@ -43,6 +47,7 @@ export async function gatherConfig({ context, places, confFiles }: Sources, sign
     files,
     remarks: ours.flatMap(({ path, text = '' }) => lintSource({ name: path, text })),
     programs: await Promise.all([...names].map(async (name) => findProgram(name, binDirs, signal))),
+    otherFolders: await findOtherFolders(context.ports.host.procDir, { confDir, binDir: binDirs[0] ?? '' }),
     hostname: context.ports.hostname,
     registeredName: context.ports.readRegisteredName(),
   };

@@ -9,9 +9,13 @@ export const CONF_DIR_OPTION = value(
     completes: 'folder',
   },
 );
-export const BIN_DIR_OPTION = value('folder', 'folder of the plugins (default: $CNI_PATH, or /opt/cni/bin)', {
-  completes: 'folder',
-});
+export const BIN_DIR_OPTION = value(
+  'folder',
+  'folder of the plugins (default: $CNI_PATH, $NETPLUG_CNI_BIN_DIR, or /opt/cni/bin)',
+  {
+    completes: 'folder',
+  },
+);
 export const HEALTH_OPTION = value('address', 'address of the health pages of the agent (default: 127.0.0.1:9098)');
 
 export const DOCTOR_COMMAND: Command = command({

@@ -68,6 +68,7 @@ async function plan(conf: object = {}, more = '', pods: readonly PodFacts[] = []
       ownRanges: () => own,
       bandwidthBurstMs: 100,
       confDir: folder,
+      binDir: '/nowhere',
     },
   });
 }

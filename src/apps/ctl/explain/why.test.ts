@@ -58,6 +58,7 @@ async function run(
       ownRanges: () => own,
       bandwidthBurstMs: 100,
       confDir: folder,
+      binDir: '/nowhere',
     },
   });
 }

@@ -39,6 +39,9 @@ const MADE_BY_OPTIONS = {
   logFile: valueOr('path', 'log file on the host, or "none"', { byDefault: LOG_FILE, read: absolutePathOrNone }),
   portmap: unless('omit the portmap plugin'),
   bandwidth: unless('omit the bandwidth plugin'),
+  chainedPlugins: value('file', 'JSON file with an array of further entries of the list (not supported)', {
+    completes: 'file',
+  }),
   policyOrch: flagOption('read labels and annotations of pods from the orchestrator'),
 };
 
@@ -148,6 +151,7 @@ function conflistChoice(
     assignIpv6: flags.assignIpv6,
     logFilePath: flags.logFile === 'none' ? undefined : flags.logFile,
     chained: (['portmap', 'bandwidth'] as const).filter((type) => flags[type]),
+    chainedPlugins: flags.chainedPlugins,
     policy: flags.policyOrch ? 'orch' : 'none',
   };
 }

@@ -31,6 +31,8 @@ export type ConflistChoice =
       readonly assignIpv6: boolean;
       readonly logFilePath: string | undefined;
       readonly chained: readonly ChainedPlugin[];
+      /** File with further entries. */
+      readonly chainedPlugins: string | undefined;
       readonly policy: 'orch' | 'none';
     };
 

@@ -1,13 +1,25 @@
 import { dirname, join } from 'node:path';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import { tryParseJson } from '../../../base/try-parse-json.ts';
+import { CHAINED_TYPES } from '../../../config/lint-chain.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { isProgramName } from '../../../install/program-name.ts';
 import { hasFlags } from '../../../config/connection-facts.ts';
-import { refuseForeign, warningOfOthers } from '../../../install/other-configurations.ts';
-import { missingStandardPlugins, planExecutables, planText, type PlannedFile } from '../../../install/files.ts';
+import { findShadow, refuseForeign } from '../../../install/other-configurations.ts';
+import { extendedBy } from '../../../install/conflist-faults.ts';
+import {
+  missingStandardPlugins,
+  planConflist,
+  planExecutables,
+  planText,
+  type PlannedFile,
+} from '../../../install/files.ts';
+import { problemSentence } from '../../../model/node-report.ts';
 import type { InstallOptions, ConflistChoice } from './install-options.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
 import { KUBECONFIG_NAME, PROVEN_NAME } from '../../../install/places.ts';
 import { proveExecutable } from '../../../install/prove-executable.ts';
-import { readRecord } from '../../../install/record.ts';
+import { agentRecordPath, type RecordedFile, readRecord, readRecordAt } from '../../../install/record.ts';
 import { type InstallAction, installActor, planInstallation } from '../../../install/plan-installation.ts';
 import { carryOut } from '../../../plans/carry-out.ts';
 import type { Step } from '../../../plans/plan.ts';
@@ -20,6 +32,9 @@ import { readOwnConnection } from '../connection.ts';
 import { readSource } from '../inputs.ts';
 import { jsonText } from '../render-document.ts';
 
+/** Types of entries that have options of their own. */
+const OWN_TYPES: readonly string[] = ['netplug', ...CHAINED_TYPES];
+
 /**
  * Installs executables, kubeconfig and conflist on this node. Reads and checks everything before the first write. Each
  * file is replaced atomically, the conflist last, because the runtime uses it at once. Idempotent.
@@ -27,11 +42,13 @@ import { jsonText } from '../render-document.ts';
 export async function install(context: Context, options: InstallOptions): Promise<Status> {
   using report = openReport(context.io, options.mode === 'dry-run' ? 'table' : options.output);
   refuseKubeconfigFlags(context);
-  const files = await planFiles(context, options, report);
   const { ports } = context;
   const { binDir, confDir, confName, extent, prove, mode } = options;
   const { stateDir } = ports.machine;
   const before = (await readRecord(stateDir, report)) ?? { files: [], folders: [] };
+  const byAgent = await readRecordAt(agentRecordPath(stateDir), report);
+  const earlier = [...before.files, ...(byAgent?.files ?? [])];
+  const files = await planFiles(context, options, { earlier, report });
   const installsAll = extent === 'everything';
   const conflistPath = join(confDir, confName);
   if (installsAll && !before.files.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
@@ -55,12 +72,16 @@ export async function install(context: Context, options: InstallOptions): Promis
     if ((await resumeIfSound(context, execution)) === undefined) await carryOut(execution, plan);
     if (prove !== undefined) await proveExecutable(join(binDir, PROVEN_NAME), prove, context.signal);
   });
-  const warning = installsAll ? await warningOfOthers(confDir, confName) : undefined;
-  if (warning !== undefined) report.warn(warning);
+  const shadow = installsAll ? await findShadow(options) : undefined;
+  if (shadow !== undefined) report.warn(problemSentence(shadow));
   return 0;
 }
 
-async function planFiles(context: Context, options: InstallOptions, report: Report): Promise<readonly PlannedFile[]> {
+async function planFiles(
+  context: Context,
+  options: InstallOptions,
+  { earlier, report }: { readonly earlier: readonly RecordedFile[]; readonly report: Report },
+): Promise<readonly PlannedFile[]> {
   const { confDir, confName, binDir, extent, prove: where } = options;
   const { signal } = context;
   const folder = sourceFolder(context, options);
@@ -72,12 +93,30 @@ async function planFiles(context: Context, options: InstallOptions, report: Repo
     return executables;
   }
   const { access, kubeconfig } = await planOrchAccess(context, options, report);
-  const conflist = await decideConflist(context, { choice: options.conflist, orchAccess: access, report });
+  const rendered = await decideConflist(context, { choice: options.conflist, orchAccess: access, report });
+  const conflistPath = join(confDir, confName);
+  const conflist = await planConflist(conflistPath, rendered, earlier);
+  if (conflist.others.length > 0) report.warn(problemSentence(extendedBy(conflistPath, conflist.others)));
   return [
     ...executables,
     ...(kubeconfig === undefined ? [] : [planText('kubeconfig', join(confDir, KUBECONFIG_NAME), kubeconfig)]),
-    planText('conflist', join(confDir, confName), conflist),
+    conflist.planned,
   ];
+}
+
+/** @throws cli/usage */
+async function readFurtherPlugins(file: string): Promise<readonly object[]> {
+  const entries = tryParseJson((await readSource(file)).text);
+  const isUsable = ({ type }: Readonly<Record<string, unknown>>): boolean =>
+    isProgramName(type) && !OWN_TYPES.includes(type);
+  if (Array.isArray(entries) && entries.every((entry) => isRecord(entry) && isUsable(entry))) return entries;
+  throw new NetplugError(
+    'cli/usage',
+    `Cannot use file "${file}": it is not an array of entries of a network configuration list`,
+    {
+      hint: `Write [{"type": "NAME", …}]; NAME is a program in the folder of plugins, and none of ${OWN_TYPES.join(', ')}`,
+    },
+  );
 }
 
 /** Adds the flag of the folder to the hint of an error about a file in it. */
@@ -127,6 +166,8 @@ async function decideConflist(
   if (choice.from === 'file') return checked((await readSource(choice.file)).text, `file "${choice.file}"`);
   const { datastore, warnings } = await readOwnConnection(context);
   for (const warning of warnings) report.warn(warning);
-  const rendered = renderConflist({ ...choice, datastore, orchAccess });
+  const { chainedPlugins, ...options } = choice;
+  const furtherPlugins = chainedPlugins === undefined ? [] : await readFurtherPlugins(chainedPlugins);
+  const rendered = renderConflist({ ...options, furtherPlugins, datastore, orchAccess });
   return checked(jsonText(rendered), 'the network configuration that the options make');
 }

@@ -1,5 +1,8 @@
+import { readFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { NetplugError } from '../../../base/errors.ts';
+import { ignoreMissing } from '../../../base/missing-file.ts';
+import { sha256Of } from '../../../base/sha256.ts';
 import { removeFile, sweep } from '../../../install/files.ts';
 import { removeEmptyFolders } from '../../../install/folders.ts';
 import type { UninstallOptions } from './install-options.ts';
@@ -16,6 +19,8 @@ import {
 } from '../../../install/record.ts';
 import { listRuntimeRecords, podOf } from '../../../install/host/runtime-records.ts';
 import { handleOf } from '../../../model/names.ts';
+import { inspectConflist } from '../../../install/merge-conflist.ts';
+import { onFile } from '../../../install/on-file.ts';
 import { openReport, REMOVED, type Report } from './install-report.ts';
 import { findPods } from '../../../install/host/pod-links.ts';
 import type { Context, Status } from '../ports.ts';
@@ -108,16 +113,20 @@ class Removal {
   }
 
   async remove(targets: readonly Target[]): Promise<void> {
-    const { options, record, report } = this.#scene;
+    const { options, record, byAgent, report } = this.#scene;
+    const recorded = [...(record?.files ?? []), ...byAgent.files];
     const { changed, mode } = options;
     const why =
       record === undefined ? 'no record shows that netplug installed it' : 'it was changed after netplug installed it';
     for (const target of targets) {
       const { kind, path, sha256s } = target;
-      const outcome = await removeFile(path, { sha256s, changed, mode }, this.#context.signal);
+      const extended = kind === 'conflist' ? await readExtended(target, recorded) : NOT_EXTENDED;
+      const contents = [...sha256s, ...extended.sha256s];
+      const outcome = await removeFile(path, { sha256s: contents, changed, mode }, this.#context.signal);
       if (outcome === 'removed') {
         report.step({ kind, subject: path, done: REMOVED[mode] });
         this.#removed += 1;
+        if (extended.others.length > 0) report.warn(lostWith(path, extended.others));
       }
       if (outcome !== 'changed') continue;
       this.left.push(target);
@@ -145,6 +154,30 @@ class Removal {
     await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isAllDone ? [] : stay });
     if (isAllDone) report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
   }
+}
+
+/** A conflist as other programs have extended it. */
+interface Extended {
+  /** That of its content, when everything of netplug in it is as recorded. */
+  readonly sha256s: readonly string[];
+  /** Types of the entries of other programs. */
+  readonly others: readonly string[];
+}
+
+const NOT_EXTENDED: Extended = { sha256s: [], others: [] };
+
+async function readExtended({ path, recordedPath }: Target, recorded: readonly RecordedFile[]): Promise<Extended> {
+  const text = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
+  if (text === undefined) return NOT_EXTENDED;
+  const ofPath = recorded.filter((each) => each.path === recordedPath);
+  const { isUnchanged, others } = inspectConflist(text, ofPath);
+  return { sha256s: isUnchanged ? [sha256Of(text)] : [], others };
+}
+
+/** They are chained plugins: without one before them, a list of them would fail every pod. */
+function lostWith(path: string, types: readonly string[]): string {
+  const names = types.map((type) => `"${type}"`).join(', ');
+  return `conflist "${path}" also had ${names} of other programs, which cannot be called without netplug: they belong into the list of the next network, where their installers put them`;
 }
 
 /** Returns the recorded files in the given folders. A folder without recorded files has moved since the installation. */

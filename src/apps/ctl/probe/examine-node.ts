@@ -1,6 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { findOtherFolders } from '../../../install/host/runtime-folders.ts';
+import { problemSentence } from '../../../model/node-report.ts';
 import { errnoOf } from '../../../base/errors.ts';
 import { ABILITIES, tryAbilities } from '../doctor/kernel-facts.ts';
 import type { HostNetwork } from '../../../dataplane/host-network.ts';
@@ -10,6 +12,7 @@ import type { Context, Status } from '../ports.ts';
 
 export interface NodeExamination {
   readonly confDir: string;
+  readonly binDir: string;
   /** Name of the conflist of netplug. */
   readonly confName: string;
   readonly ports: readonly number[];
@@ -21,7 +24,9 @@ const NEEDED = ABILITIES.filter((ability) => ability !== 'ipip');
 
 /** Prints what would keep netplug from working on this node. Returns 1 when there is something. */
 export async function examineNode({ io, ports, signal }: Context, examination: NodeExamination): Promise<Status> {
+  const elsewhere = examination.keepsPlugin ? [] : await findOtherFolders(ports.host.procDir, examination);
   const faults = [
+    ...elsewhere.map(problemSentence),
     ...(examination.keepsPlugin ? [] : await findEarlierConfigurations(examination)),
     ...(examination.keepsPlugin ? [] : await findRivals(ports.openHostNetwork())),
     ...(await findMissingAbilities(ports.openPacketTables(), signal)),

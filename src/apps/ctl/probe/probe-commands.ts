@@ -1,6 +1,6 @@
 import { type Command, command, flagOption, some, value, valueOr, values } from '../command.ts';
 import { portNumber } from '../common-options.ts';
-import { CONF_DIR, CONF_NAME } from '../../../install/places.ts';
+import { BIN_DIR, CONF_DIR, CONF_NAME } from '../../../install/places.ts';
 import { connectToAll } from './connect.ts';
 import { watchFlow } from './flow.ts';
 import { examineNode } from './examine-node.ts';
@@ -63,14 +63,18 @@ apply" starts it in pods on the nodes.`,
         byDefault: CONF_DIR,
         completes: 'folder',
       }),
+      binDir: valueOr('folder', 'folder in which the runtime finds plugins', {
+        byDefault: BIN_DIR,
+        completes: 'folder',
+      }),
       confName: valueOr('name', 'name of the conflist of netplug', { byDefault: CONF_NAME }),
       port: values('port', 'TCP port that must be free on 127.0.0.1; may be repeated'),
       keepsPlugin: flagOption('accept configurations of other plugins'),
     },
     details: `
-Looks for configurations of other plugins that the runtime reads first, features of the kernel, and ports
-in use. "netplugctl install cluster" runs it in a pod on each node. The exit status is 1 if something would
-keep netplug from working.`,
+Looks for configurations of other plugins that the runtime reads first, folders that containerd does not
+use, features of the kernel, and ports in use. "netplugctl install cluster" runs it in a pod on each node.
+The exit status is 1 if something would keep netplug from working.`,
     examples: ['netplugctl probe node --port 9098'],
     run: async (context, { options }) => examineNode(context, { ...options, ports: options.port.map(portNumber) }),
   }),
