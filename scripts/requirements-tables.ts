@@ -1,6 +1,6 @@
 // The tables of docs/requirements.md. The bounds that programs check are those of src/model/requirements.ts.
 import { markdownTable } from '../src/base/markdown-table.ts';
-import { ARCHITECTURES, REQUIREMENTS } from '../src/model/requirements.ts';
+import { ARCHITECTURES, REQUIREMENTS, SERVICE_PROXY } from '../src/model/requirements.ts';
 
 const TITLES = ['Part', 'Supported', 'Tested', 'Reason of the bound', 'Shown by'];
 const TABLES: Readonly<Record<string, readonly (readonly string[])[]>> = {
@@ -37,9 +37,9 @@ const TABLES: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ],
     [
       'kube-proxy',
-      'nftables or iptables',
+      SERVICE_PROXY.supported.join(' or '),
       'both',
-      'netplug has its own tables and needs neither',
+      `netplug has its own tables and needs neither. IPVS is neither supported nor tested: ${SERVICE_PROXY.notIpvs}. Preflight and \`doctor\` report it (\`cluster/ipvs\`)`,
       '`cluster-features.test.ts` (nftables), `cluster-networking.test.ts` (iptables)',
     ],
     [

@@ -22,6 +22,7 @@ export type ReadFact =
   | 'pools'
   | 'release'
   | 'rights'
+  | 'service proxy'
   | 'service ranges'
   | 'services'
   | 'sidecars'

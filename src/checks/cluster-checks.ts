@@ -1,4 +1,4 @@
-import { ARCHITECTURES, isTooOld, REQUIREMENTS } from '../model/requirements.ts';
+import { ARCHITECTURES, isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../model/requirements.ts';
 import { type Check, type Fault, faultOf } from './check.ts';
 import type { NodeState } from '../kube/status/node-state.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
@@ -125,6 +125,15 @@ export const WEBHOOK_CHECK: Check<ClusterFacts> = {
       'webhooks behind the network of pods must answer before an agent can start',
     ),
 };
+
+export const PROXY_CHECK = {
+  id: 'cluster/ipvs',
+  severity: 'warning',
+  expected: `kube-proxy in the mode ${SERVICE_PROXY.supported.join(' or ')}`,
+  remedy: 'Set mode of kube-proxy to nftables, and replace its pods',
+  needs: ['service proxy'],
+  judge: ({ proxyMode }) => (proxyMode === 'ipvs' ? [`kube-proxy has the mode ipvs: ${SERVICE_PROXY.notIpvs}`] : []),
+} satisfies Check<Pick<ClusterFacts, 'proxyMode'>>;
 
 /** Returns checks of what the admission policies refuse, which are silent where none are wanted. */
 export function admissionChecks<F extends ClusterFacts>(areWanted: (facts: F) => boolean): readonly Check<F>[] {

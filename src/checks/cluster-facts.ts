@@ -19,6 +19,8 @@ export interface ClusterFacts {
   readonly agentsOutsidePods: readonly string[];
   /** Undefined where nothing uses netplug-sidecar, and in snapshots of older releases. */
   readonly meshState?: MeshFacts | undefined;
+  /** Mode of kube-proxy, such as `ipvs`; undefined where the cluster does not tell it. */
+  readonly proxyMode?: string | undefined;
   readonly unread: readonly Unread[];
 }
 

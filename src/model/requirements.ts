@@ -7,6 +7,14 @@ export const REQUIREMENTS = {
   kernel: { oldest: '5.10' },
 } as const;
 
+/** What carries packets to Services, in the words of kube-proxy. */
+export const SERVICE_PROXY = {
+  supported: ['nftables', 'iptables'],
+  /** Why the mode `ipvs` is not supported, from the path that the kernel gives these packets. */
+  notIpvs:
+    'with IPVS the kernel delivers a packet for a Service on the node and sends it anew, so that policies do not see it on its way between pods: egress policies judge the address of the Service, and ingress policies of a pod do not judge what reaches it through a Service on its own node. Kubernetes has deprecated IPVS since 1.35',
+} as const;
+
 export const ARCHITECTURES: readonly string[] = ['amd64', 'arm64'];
 
 /** Reports whether a version is older than the oldest supported one. A text without a version is not. */

@@ -223,7 +223,7 @@ describe('netplugctl doctor on a node', () => {
     const dark = await runDoctor({ KV_ENDPOINTS: 'http://127.0.0.1:1' });
     expect(dark).toMatchObject({ status: 1, stdout: expect.stringContaining('datastore/unusable') });
     expect(dark.stdout).toContain(
-      'left out: versions, controllers, typha, policies, mesh, pools, addresses, ipam (the datastore cannot be used)\n',
+      'left out: versions, nodes, controllers, typha, policies, mesh, pools, addresses, ipam (the datastore cannot be used)\n',
     );
     expect(dark.stdout).toContain('agent  ');
   });

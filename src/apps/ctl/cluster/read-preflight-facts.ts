@@ -19,6 +19,7 @@ import { kindCollection, referenceOf } from '../../../kube/objects/reference.ts'
 import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { openAttempts } from './attempts.ts';
 import type { NeededRight } from './missing-rights.ts';
+import { readProxyMode } from './read-proxy-mode.ts';
 import { readClusterFacts } from './read-cluster-facts.ts';
 
 const [OWN_GROUP = '', OWN_VERSION = ''] = API_VERSION.split('/');
@@ -42,17 +43,19 @@ export async function readPreflightFacts(
   const cluster = await readClusterFacts(api, { rights, attempts }, signal);
   const definitions = await attempts.read('definitions', [], async () => readDefinitions(api, signal));
   const served = new Set(definitions.map(({ name }) => name));
-  const [serviceCidrs, foreignPlugins, portHolders, pools, release, installedBy, servesAdmission] = await Promise.all([
-    attempts.read('service ranges', [], async () => readServiceRanges(api, signal)),
-    attempts.read('plugins', [], async () => readForeignPlugins(api, signal)),
-    attempts.read('pods', [], async () => readPortHolders(api, signal)),
-    attempts.read('pools', [], async () => (served.has(`ippools.${OWN_GROUP}`) ? readRanges(api, signal) : [])),
-    attempts.read('release', undefined, async () =>
-      served.has(`clusterinformations.${OWN_GROUP}`) ? readRelease(api, signal) : undefined,
-    ),
-    attempts.read('method', undefined, async () => findMethod(api, signal)),
-    attempts.read('admission', true, async () => servesAdmissionPolicies(await api.servedKinds(signal))),
-  ]);
+  const [serviceCidrs, foreignPlugins, portHolders, pools, release, installedBy, servesAdmission, proxyMode] =
+    await Promise.all([
+      attempts.read('service ranges', [], async () => readServiceRanges(api, signal)),
+      attempts.read('plugins', [], async () => readForeignPlugins(api, signal)),
+      attempts.read('pods', [], async () => readPortHolders(api, signal)),
+      attempts.read('pools', [], async () => (served.has(`ippools.${OWN_GROUP}`) ? readRanges(api, signal) : [])),
+      attempts.read('release', undefined, async () =>
+        served.has(`clusterinformations.${OWN_GROUP}`) ? readRelease(api, signal) : undefined,
+      ),
+      attempts.read('method', undefined, async () => findMethod(api, signal)),
+      attempts.read('admission', true, async () => servesAdmissionPolicies(await api.servedKinds(signal))),
+      attempts.read('service proxy', undefined, async () => readProxyMode(api, signal)),
+    ]);
   const { unread } = attempts;
   return {
     ...cluster,
@@ -64,6 +67,7 @@ export async function readPreflightFacts(
     release,
     installedBy,
     servesAdmission,
+    proxyMode,
     certificateFaults,
     unread,
   };

@@ -104,7 +104,12 @@ export async function waitForNodes(run: PodRun): Promise<void> {
     const [first] = open;
     if (first === undefined) return undefined;
     const reported = await reportedError();
-    const why = reported ?? `${first.name}: ${firstLine(first.notReady ?? '')}`;
+    const said = firstLine(first.notReady ?? '');
+    // Agents are ready before: the conflist is there.
+    const next = /cni plugin not initialized/.test(said)
+      ? '; "netplugctl doctor" tells which folder its runtime reads'
+      : '';
+    const why = reported ?? `${first.name}: ${said}${next}`;
     return `${String(nodes.length - open.length)} of ${String(nodes.length)} ready; ${why}`;
   });
 }

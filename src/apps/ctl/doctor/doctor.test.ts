@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
@@ -46,7 +46,7 @@ describe('netplugctl doctor', () => {
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (KV_ENDPOINTS) · answers in 0.0 ms · memory\n');
     expect(out).toContain('left out: config, admission, files, agent, typha, kernel, bgp (the caller is not root');
-    expect(out).toMatch(/\nexamined 12 areas: no problems found\n$/);
+    expect(out).toMatch(/\nexamined 13 areas: no problems found\n$/);
   });
 
   it('exits with status 1 when there is an error, and prints the remedy', async () => {
@@ -88,10 +88,30 @@ describe('netplugctl doctor', () => {
 
   it('examines a node that an agent has registered when root runs it', async () => {
     const host = { uid: 0, procDir: '/proc' };
+    await writeFile(join(folder, '10-netplug.conflist'), '{"plugins":[{"type":"netplug"}]}');
     const here = await run('', { host, readRegisteredName: () => 'node-a' });
     expect(here.out).toContain('agent/silent');
     expect(here.out).not.toContain('left out');
     expect((await run('', { host })).out).toContain('no agent has registered this machine');
+  });
+
+  it('examines only the cluster where an agent has left its state folder and nothing else, and names that', async () => {
+    const world = { host: { uid: 0, procDir: '/proc' }, readRegisteredName: () => 'node-a' };
+    const first = await run('', world);
+    expect(first.status).toBe(0);
+    expect(first.out).toContain('left out: config, admission, files, agent, typha, kernel, bgp (no agent runs on this');
+    expect(first.out).toContain(`can be removed with: rm -r ${machineIn(folder).stateDir}; use --node`);
+    // Not yet safe.
+    await mkdir(join(machineIn(folder).stateDir, 'journal'), { recursive: true });
+    await writeFile(join(machineIn(folder).stateDir, 'journal/1.jsonl'), '');
+    expect((await run('', world)).out).toMatch(/with a journal that may not be in the datastore; use --node/);
+    const kernel = new MemoryKernel();
+    kernel.addNetns('/pod');
+    const owner = { containerId: 'c', ifName: 'eth0', network: 'n' };
+    const link = { netns: '/pod', podLinkName: 'eth0', hostLinkName: 'npl1', owner, podMac: '0a:00:00:00:00:01' };
+    const pod = { ...link, mtu: undefined, queues: 1, addresses: [], routes: [], allowIpForwarding: false };
+    await kernel.apply(pod, AbortSignal.timeout(5000));
+    expect((await run('', { ...world, openKernel: () => kernel })).out).toContain('agent/silent');
   });
 
   it('takes the connection from the network configuration when the command has none', async () => {

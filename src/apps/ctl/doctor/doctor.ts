@@ -1,13 +1,12 @@
-import { access } from 'node:fs/promises';
 import type { Output } from '../common-options.ts';
 import { hasErrors } from '../../../checks/check.ts';
-import { BIN_DIR } from '../../../install/places.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
 import { type Diagnosis, examineAll, type LeftOut } from './examine.ts';
 import { allFindings, renderDoctor } from './render-doctor.ts';
 import { openSources, type Places } from './sources.ts';
 import type { Scope, Topic } from './topic.ts';
+import { whyNotNode } from './why-not-node.ts';
 import { TOPICS, UNEXAMINED, unexaminedId } from './topics.ts';
 
 export interface DoctorOptions {
@@ -73,20 +72,10 @@ export function placesOf({ env, ports }: Context, { confDir, binDir, socket, hea
   const path = (env['CNI_PATH'] ?? '').split(':').filter((folder) => folder !== '');
   return {
     confDir: confDir ?? ports.plugin.confDir,
-    binDirs: binDir === undefined ? (path.length === 0 ? [BIN_DIR] : path) : [binDir],
+    binDirs: binDir === undefined ? (path.length === 0 ? [ports.plugin.binDir] : path) : [binDir],
     socket: socket ?? ports.machine.socketPath,
     health: health ?? HEALTH,
   };
-}
-
-/** Returns why this machine is not examined as a node, or undefined when it is. */
-async function whyNotNode({ ports }: Context, { socket }: Places): Promise<string | undefined> {
-  if (ports.host.uid !== 0) return 'the caller is not root; use --node to try anyway';
-  if (ports.readRegisteredName() !== undefined) return undefined;
-  return access(socket).then(
-    () => undefined,
-    () => 'no agent has registered this machine; use --node to examine it anyway',
-  );
 }
 
 /** Returns the diagnosis as JSON output. */

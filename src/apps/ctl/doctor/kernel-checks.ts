@@ -1,5 +1,6 @@
 import { ownValue } from '../../../base/own-value.ts';
-import { isTooOld, REQUIREMENTS } from '../../../model/requirements.ts';
+import { PROXY_CHECK } from '../../../checks/cluster-checks.ts';
+import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requirements.ts';
 import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
@@ -130,6 +131,14 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     expected: 'a host that answers ARP requests of pods for the gateway (arp_ignore below 8)',
     judge: ({ sysctls }) =>
       sysctls['ipv4/conf/all/arp_ignore'] === '8' ? wrong(sysctls, 'ipv4/conf/all/arp_ignore', '0') : [],
+  },
+  {
+    id: 'kernel/ipvs',
+    severity: 'warning',
+    expected: PROXY_CHECK.expected,
+    remedy: `${PROXY_CHECK.remedy}; a device that is left from before goes with: ip link delete NAME`,
+    judge: ({ ipvsDevices }) =>
+      ipvsDevices.map((name) => `device "${name}" is one of kube-proxy in the mode ipvs: ${SERVICE_PROXY.notIpvs}`),
   },
 ];
 

@@ -42,6 +42,8 @@ export interface KernelFacts {
   readonly rivals: readonly string[];
   /** Limits of the rates of pods. */
   readonly rateLimits: readonly RateLimit[];
+  /** Devices on which kube-proxy with IPVS has the addresses of Services. */
+  readonly ipvsDevices: readonly string[];
   /** Tunnel devices that exist. */
   readonly tunnels: readonly string[];
 }
@@ -89,6 +91,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ),
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
+    ipvsDevices: links.filter((name) => name.startsWith('kube-ipvs')),
     rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
     incompleteLinks: await kernel.listIncompleteLinks({ settings: true }),
     rateLimits: await kernel.listRateLimits(),

@@ -2,7 +2,6 @@ import { counted } from '../../../base/counted.ts';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import { type Check, faultOf } from '../../../checks/check.ts';
 import { MESH_CHECKS, type MeshFacts } from '../../../checks/mesh-checks.ts';
-import type { OrchSettings } from '../../../config/connection.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { PODS } from '../../../kube/paths.ts';
@@ -10,10 +9,9 @@ import { judgedProbes, type ProbedContainer } from '../../../mesh/judged-probes.
 import { SIDECAR } from '../../../model/declared-sidecar.ts';
 import { hasRequestRules } from '../../../policy/judge-request.ts';
 import { listIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
-import { readApiAccess } from '../connection.ts';
 import { readMeshFacts } from '../mesh/read-mesh-facts.ts';
 import { readPolicyState } from '../policy/read-policy-state.ts';
-import { isStoreFailure, type Sources } from './sources.ts';
+import { findApiAccess, type Sources } from './sources.ts';
 import { topic } from './topic.ts';
 
 const SHOWN = 20;
@@ -74,7 +72,7 @@ const NOTHING: ExaminedSidecars = { meshState: undefined, asked: [], without: []
 
 async function gatherSidecars(sources: Sources, signal: AbortSignal): Promise<ExaminedSidecars> {
   const asked = await readAskedPods(sources, signal);
-  const access = await findAccess(sources);
+  const access = await findApiAccess(sources);
   if ('why' in access) return { ...NOTHING, asked, unknown: asked.length === 0 ? undefined : access.why };
   await using api = sources.context.ports.openApi(access);
   try {
@@ -87,16 +85,6 @@ async function gatherSidecars(sources: Sources, signal: AbortSignal): Promise<Ex
     // The records were read: what this account may not read besides is a finding.
     throw isNetplugError(cause, 'store/refused') ? new Error(reasonOf(cause), { cause }) : cause;
   }
-}
-
-/** Returns why there is no connection instead of one, which with records in etcd nothing else needs. */
-async function findAccess({ connection, context }: Sources): Promise<OrchSettings | { readonly why: string }> {
-  const { datastore } = await connection();
-  if (datastore.type === 'orch') return datastore.orch;
-  return readApiAccess(context).catch((cause: unknown) => {
-    if (isStoreFailure(cause)) return { why: reasonOf(cause) };
-    throw cause;
-  });
 }
 
 /** Reads all policies and what they select, where one has a rule with http. */

@@ -1,10 +1,10 @@
-import { isNetplugError } from '../../../base/errors.ts';
+import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import { timeLimit } from '../../../base/clock.ts';
 import { untilAborted } from '../../../base/until-aborted.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
-import type { Datastore } from '../../../config/connection.ts';
-import { readConnection } from '../connection.ts';
+import type { Datastore, OrchSettings } from '../../../config/connection.ts';
+import { readApiAccess, readConnection } from '../connection.ts';
 import type { Context } from '../ports.ts';
 import { type AgentFacts, askAgentFacts } from './agent-facts.ts';
 import { type ConfFile, readConfFiles } from './conf-files.ts';
@@ -66,6 +66,20 @@ export function openSources(
     pools: async () => poolsWithinLimit(records),
     agent: once(async () => askAgentFacts(context, places)),
   };
+}
+
+/** Returns why there is no connection to the API instead of one, which with records in etcd nothing else needs. */
+export async function findApiAccess({
+  connection,
+  context,
+}: Sources): Promise<OrchSettings | { readonly why: string }> {
+  try {
+    const { datastore } = await connection();
+    return datastore.type === 'orch' ? datastore.orch : await readApiAccess(context);
+  } catch (cause) {
+    if (isStoreFailure(cause)) return { why: reasonOf(cause) };
+    throw cause;
+  }
 }
 
 async function findConnection(context: Context, { confDir }: Places): Promise<FoundConnection> {

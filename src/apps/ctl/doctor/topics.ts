@@ -10,6 +10,7 @@ import { FILE_TOPIC } from './file-checks.ts';
 import { KERNEL } from './kernel-checks.ts';
 import { LEAKS } from './leak-checks.ts';
 import { ORDERS } from './order-checks.ts';
+import { ORCHESTRATOR } from './orchestrator-checks.ts';
 import { POLICIES } from './policy-checks.ts';
 import { POOL_TOPIC } from './pool-checks.ts';
 import { REPORTS } from './report-checks.ts';
@@ -29,6 +30,7 @@ export const TOPICS: readonly Topic[] = [
   TYPHA_NODE,
   KERNEL,
   BGP,
+  ORCHESTRATOR,
   CREDENTIALS,
   DATASTORE,
   VERSIONS,

@@ -116,6 +116,7 @@ describe('the preflight of an installation', () => {
       { ...pool('10.1.0.0/16', 'default-ipv4'), pools: [{ name: 'default-ipv4', cidr: '10.2.0.0/16' }] },
     ],
     ['pools/overlap', 'the pool "blue"', { ...pool('10.1.0.0/16'), pools: [{ name: 'blue', cidr: '10.1.2.0/24' }] }],
+    ['cluster/ipvs', 'egress policies judge the address of the Service', { proxyMode: 'ipvs' }],
     ['cluster/other-plugin', 'DaemonSet kube-system/cilium', { foreignPlugins: ['kube-system/cilium'] }],
     ['nodes/port-taken', 'Pod a/b (9098)', { portHolders: [{ pod: 'a/b', port: 9098 }] }],
     ['datastore/certificates', '/a: has expired', { certificateFaults: ['/a: has expired'] }],

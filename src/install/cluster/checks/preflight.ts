@@ -5,6 +5,7 @@ import {
   LOST_RIGHTS_CHECK,
   nodeFault,
   NODE_REQUIREMENTS,
+  PROXY_CHECK,
   SERVER_CHECKS,
   WEBHOOK_CHECK,
 } from '../../../checks/cluster-checks.ts';
@@ -221,6 +222,7 @@ const INSTALL_CHECKS: readonly Check<JudgedFacts>[] = [
     remedy: 'Name files with a valid client certificate in KV_CERT_FILE, KV_KEY_FILE and KV_CA_CERT_FILE',
     judge: ({ certificateFaults }) => certificateFaults.map((found) => `certificates of etcd: ${found}`),
   },
+  PROXY_CHECK,
   ...MESH_CHECKS,
 ];
 
