@@ -7,6 +7,11 @@ export class OpenedOnce<T extends Disposable> implements Disposable {
     this.#open = open;
   }
 
+  /** The resource; undefined before its first use. */
+  get opened(): T | undefined {
+    return this.#opened;
+  }
+
   /** @throws what opening it throws */
   get(): T {
     this.#opened ??= this.#open();

@@ -25,10 +25,22 @@ export interface TrackedFlow {
   readonly handle: Uint8Array;
 }
 
+/** A place of an address in an entry. */
+export interface FlowEnd {
+  readonly direction: 'original' | 'reply';
+  readonly side: 'source' | 'destination';
+  readonly address: Address;
+}
+
 /** The flows that the kernel tracks for a host. */
 export interface FlowTable {
   /** Lists the flows of which one of the addresses is an end, in either direction, or all. @throws kernel/failed */
   list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]>;
+  /**
+   * Lists the wanted flows of those with one of the ends, or of all. It costs little for a few ends of IPv4, whatever the number
+   * of flows. @throws kernel/failed
+   */
+  find(ends: readonly FlowEnd[] | 'all', isWanted: (flow: TrackedFlow) => boolean): Promise<readonly TrackedFlow[]>;
   /**
    * Ends the flows: their next packets are judged like the first ones of a new flow. Ignores flows that have ended meanwhile.
    * Returns how many it ended. @throws kernel/failed

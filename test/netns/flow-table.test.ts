@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LinuxFlowTable } from '../../src/dataplane/linux/linux-flow-table.ts';
-import type { TrackedFlow } from '../../src/dataplane/flow-table.ts';
+import type { FlowEnd, TrackedFlow } from '../../src/dataplane/flow-table.ts';
 import { formatAddress, parseAddress } from '../../src/net/address.ts';
 import { enterNetns, newNetns, type TestNetns } from '../support/netns.ts';
 
@@ -68,6 +68,41 @@ it('lists the flows of the addresses over both families', async () => {
   }
 
   expect(ends(await table.list(POD.map(parseAddress)))).toEqual(POD.map((pod, at) => `${pod} ${String(OTHER[at])}`));
+});
+
+it.each([
+  ['a few ends, which the kernel looks for', 1],
+  ['many ends', 40],
+])('finds the wanted flows with one of %s, over both families', async (_what, times) => {
+  using table = LinuxFlowTable.open();
+  for (const at of [0, 1]) {
+    await send(POD[at], OTHER[at]);
+    await send(OTHER[at], POD[at]);
+    await send(OTHER[at], OTHER[at]);
+  }
+  await send(OTHER[0], SERVICE);
+  const find = async (place: Omit<FlowEnd, 'address'>, isWanted: (flow: TrackedFlow) => boolean = () => true) => {
+    const all = POD.flatMap((address) =>
+      Array.from({ length: times }, () => ({ ...place, address: parseAddress(address) })),
+    );
+    return ends(await table.find(all, isWanted));
+  };
+
+  const [there, back] = [
+    POD.map((pod, at) => `${pod} ${String(OTHER[at])}`),
+    POD.map((pod, at) => `${String(OTHER[at])} ${pod}`),
+  ];
+  expect(await find({ direction: 'original', side: 'source' })).toEqual(there);
+  expect(await find({ direction: 'reply', side: 'destination' })).toEqual(there);
+  expect(await find({ direction: 'original', side: 'destination' })).toEqual(back);
+  // Behind a service, too.
+  expect(await find({ direction: 'reply', side: 'source' })).toEqual(
+    [back[0], `${OTHER[0]} ${SERVICE}`, back[1]].toSorted(),
+  );
+  expect(await find({ direction: 'original', side: 'source' }, ({ original }) => original.source.family === 6)).toEqual(
+    there.slice(1),
+  );
+  expect(await table.find([], () => true)).toEqual([]);
 });
 
 async function send(from = '', to = ''): Promise<void> {

@@ -1,6 +1,6 @@
 /** Messages about tracked flows: the subsystem of netfilter netlink for connection tracking. Pure. */
 import { type Address, addressBytes, addressFromBytes, type Family } from '../../net/address.ts';
-import type { FlowTuple, TrackedFlow } from '../flow-table.ts';
+import type { FlowEnd, FlowTuple, TrackedFlow } from '../flow-table.ts';
 import { hasNote } from './flow-note.ts';
 import {
   attribute,
@@ -19,8 +19,12 @@ const CT_DELETE = CTNETLINK | 2;
 const FAMILY_NUMBERS: Readonly<Record<Family, number>> = { 4: 2, 6: 10 };
 const HEADER_BYTES = 4;
 
+/** The kernel filters by addresses of this family. */
+export type V4 = Address & { readonly family: 4 };
+
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
+const TUPLES = { original: CTA_TUPLE_ORIG, reply: CTA_TUPLE_REPLY } as const;
 const CTA_STATUS = 3;
 const CTA_PROTOINFO = 4;
 const CTA_PROTOINFO_TCP = 1;
@@ -45,9 +49,17 @@ const FILTERED = { source: 1, destination: 2 } as const;
 const CTA_PROTO_TYPE = [5, 8] as const;
 const CTA_PROTO_CODE = [6, 9] as const;
 
-/** Lists the flows of all families, for which the kernel walks its table once. */
-export function listFlows(): Message {
-  return { type: CT_GET, flags: NLM_F_DUMP, body: Buffer.alloc(HEADER_BYTES) };
+/** Lists the flows of one family or all, for which the kernel walks its table once. */
+export function listFlows(family?: Family): Message {
+  return { type: CT_GET, flags: NLM_F_DUMP, body: headerOf(family) };
+}
+
+/**
+ * Lists the flows with the IPv4 address at that place. Older kernels list those of all addresses. For IPv6, Linux 6.18 lists
+ * those of all other addresses instead.
+ */
+export function listFlowsAt({ direction, side, address }: FlowEnd & { readonly address: V4 }): Message {
+  return { type: CT_GET, flags: NLM_F_DUMP, body: filterBody(TUPLES[direction], side, address) };
 }
 
 export function endFlow({ handle }: Pick<TrackedFlow, 'handle'>): Message {
@@ -58,22 +70,28 @@ export function endFlow({ handle }: Pick<TrackedFlow, 'handle'>): Message {
  * Returns messages that end every flow of which the IPv4 address is an end, one for each place of an address in an entry. Older
  * kernels refuse them with EINVAL. For IPv6, Linux 6.18 ends the flows of all other addresses instead.
  */
-export function endFlowsOf(address: Address & { readonly family: 4 }): readonly Message[] {
-  return [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY].flatMap((tuple) =>
-    [
-      { type: CTA_IP_SOURCE[0], bit: FILTERED.source },
-      { type: CTA_IP_DESTINATION[0], bit: FILTERED.destination },
-    ].map(({ type, bit }) => ({
+export function endFlowsOf(address: V4): readonly Message[] {
+  return Object.values(TUPLES).flatMap((tuple) =>
+    (['source', 'destination'] as const).map((side) => ({
       type: CT_DELETE,
       flags: NLM_F_ACK,
-      body: Buffer.concat([
-        Buffer.from([FAMILY_NUMBERS[address.family], 0, 0, 0]),
-        nested(tuple, [nested(CTA_TUPLE_IP, [attribute(type, addressBytes(address))])]),
-        // The filter names a tuple by the same number.
-        nested(CTA_FILTER, [u32Attribute(tuple, bit)]),
-      ]),
+      body: filterBody(tuple, side, address),
     })),
   );
+}
+
+function headerOf(family?: Family): Buffer {
+  return Buffer.from([family === undefined ? 0 : FAMILY_NUMBERS[family], 0, 0, 0]);
+}
+
+function filterBody(tuple: number, side: FlowEnd['side'], address: V4): Buffer {
+  const type = side === 'source' ? CTA_IP_SOURCE[0] : CTA_IP_DESTINATION[0];
+  return Buffer.concat([
+    headerOf(address.family),
+    nested(tuple, [nested(CTA_TUPLE_IP, [attribute(type, addressBytes(address))])]),
+    // The filter names a tuple by the same number.
+    nested(CTA_FILTER, [u32Attribute(tuple, FILTERED[side])]),
+  ]);
 }
 
 /** Returns a function that decodes an entry of the list; undefined unless one of the addresses is an end of the flow. */

@@ -18,6 +18,7 @@ const NLMSGERR_ATTR_MSG = 1;
 const NLA_F_NESTED = 0x8000;
 const NLA_TYPE_MASK = 0x3fff;
 const HEADER_BYTES = 16;
+const PORT_AT = 12;
 const ATTRIBUTE_HEADER_BYTES = 4;
 
 /** One request; `body` is the fixed header of its kind followed by attributes. */
@@ -53,12 +54,19 @@ export function encodeMessage({ type, flags, body }: Message, sequence: number):
 /** A message of the kernel that is not a reply. */
 export interface Note {
   readonly type: number;
+  /** The port of the socket whose request caused it; 0 for none. */
+  readonly port: number;
   readonly body: Buffer;
 }
 
 /** Decodes messages that are not replies; a truncated tail is ignored. */
 export function decodeNotes(bytes: Buffer): Iterable<Note> {
   return messagesIn(bytes);
+}
+
+/** Returns the port of the socket that received the replies. */
+export function portOf(replies: Buffer): number | undefined {
+  return replies.length < HEADER_BYTES ? undefined : replies.readUInt32LE(PORT_AT);
 }
 
 /** Decodes the replies to `count` requests, numbered from `first`; other messages are skipped. */
@@ -84,6 +92,7 @@ function* messagesIn(bytes: Buffer): Generator<ReceivedMessage> {
       type: bytes.readUInt16LE(at + 4),
       flags: bytes.readUInt16LE(at + 6),
       sequence: bytes.readUInt32LE(at + 8),
+      port: bytes.readUInt32LE(at + PORT_AT),
       body: bytes.subarray(at + HEADER_BYTES, at + length),
     };
     at += align(length);

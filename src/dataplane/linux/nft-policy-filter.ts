@@ -54,6 +54,8 @@ import {
 
 const TRIAL = 'netplug-trial';
 const WITHDRAWALS = 3;
+/** While another program removes the table again and again. */
+const MOST_ATTEMPTS = 5;
 const NFTA_COUNTER = { BYTES: 1, PACKETS: 2 } as const;
 
 /** A table of nftables in the network namespace of the thread that opened it, by netlink messages of its own. */
@@ -71,19 +73,25 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     return new NftPolicyFilter(NftSocket.open(loadAddon(addonPath)));
   }
 
+  /** The port of its socket. It is known before the first change, because each call reads first. */
+  get port(): number | undefined {
+    return this.#socket.port;
+  }
+
   async apply(
     table: FilterTable,
     { signal, reread = false }: { readonly signal: AbortSignal; readonly reread?: boolean },
   ): Promise<FilterChange> {
-    signal.throwIfAborted();
-    const known = reread ? undefined : this.#known.get(table.name);
-    try {
-      return await this.#applyTo(table, known ?? (await this.#read(table, signal)));
-    } catch {
-      // Another program may have changed the table: its actual state decides whether the desired one can be reached. Parts tell
-      // whose the kernel refuses.
+    for (let attempt = 1; ; attempt += 1) {
       signal.throwIfAborted();
-      return this.#applyTo(table, await this.#read(table, signal), { inParts: true });
+      const known = reread || attempt > 1 ? undefined : this.#known.get(table.name);
+      try {
+        // Parts tell whose the kernel refuses.
+        return await this.#applyTo(table, known ?? (await this.#read(table, signal)), { inParts: attempt > 1 });
+      } catch (cause) {
+        // Another program may have changed the table: its actual state decides whether the desired one can be reached.
+        if (attempt >= (isOvertaken(cause) ? MOST_ATTEMPTS : 2)) throw cause;
+      }
     }
   }
 
@@ -323,6 +331,12 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
     return chains;
   }
+}
+
+/** Reports whether the table came or went between what was read and what was written. */
+function isOvertaken(cause: unknown): boolean {
+  if (!isNetplugError(cause, 'kernel/failed') || cause.facts['rule'] !== undefined) return false;
+  return ['ENOENT', 'EEXIST'].includes(String(cause.facts['errno']));
 }
 
 /** A part of so many bytes is to blame itself when the kernel has no memory for it. */

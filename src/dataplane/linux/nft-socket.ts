@@ -2,7 +2,7 @@ import { getSystemErrorName } from 'node:util';
 import type { NetplugError } from '../../base/errors.ts';
 import { SerialQueue } from '../../base/serial-queue.ts';
 import type { Addon } from './addon.ts';
-import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
+import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage, portOf } from './netlink.ts';
 import { kernelFailure, refusal } from './route-socket.ts';
 import { batchMark } from './nft-messages.ts';
 
@@ -25,6 +25,7 @@ export class NftSocket implements Disposable {
   /** A reply does not name its request across threads: one exchange at a time. */
   readonly #exchanges = new SerialQueue();
   #sequence = 0;
+  #port: number | undefined;
 
   private constructor(addon: Addon, fd: number) {
     this.#addon = addon;
@@ -35,6 +36,11 @@ export class NftSocket implements Disposable {
     const fd = addon.openFilterSocket();
     if (fd < 0) throw kernelFailure('open a netfilter socket', -fd);
     return new NftSocket(addon, fd);
+  }
+
+  /** The port by which the kernel names this socket to others; undefined before the first reply. */
+  get port(): number | undefined {
+    return this.#port;
   }
 
   /**
@@ -102,6 +108,7 @@ export class NftSocket implements Disposable {
     const bytes = Buffer.concat(messages.map((message, index) => encodeMessage(message, first + index)));
     const answer = await this.#exchanges.run(async () => this.#addon.exchangeOnWorker(this.#fd, bytes));
     if (typeof answer === 'number') throw kernelFailure('exchange netfilter messages with the kernel', -answer);
+    this.#port ??= portOf(answer);
     return decodeReplies(answer, first, messages.length);
   }
 }

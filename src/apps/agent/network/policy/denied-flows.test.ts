@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { until } from '../../../../../test/support/until.ts';
 import { PolicyCluster, NODE } from '../../../../../test/support/policy-cluster.ts';
 import { TestClock } from '../../../../../test/support/enforcement-host.ts';
 import { MemoryPolicyFilter } from '../../../../../test/support/memory/memory-policy-filter.ts';
@@ -34,7 +35,7 @@ for (const [namespace, address] of [
 }
 
 /** Flows that the kernel tracks, and in which order they were ended. */
-class Tracked implements FlowTable {
+class Tracked implements Pick<FlowTable, 'list' | 'end' | 'endAll'> {
   flows: readonly TrackedFlow[] = [];
   readonly ended: TrackedFlow[] = [];
 
@@ -109,4 +110,53 @@ it('cuts off the peer of a host endpoint whose flow made room for those of anoth
   cluster.remove(own);
   const cut = [...(tables.get(POLICY_TABLE)?.sets.get('cut-v4')?.elements.keys() ?? [])];
   expect(cut.toSorted()).toEqual(['192.0.2.7', '192.0.2.8']);
+});
+
+it('drops what has ended again, and ends what came back, after another program removed the table', async () => {
+  const { signal } = new AbortController();
+  const table: FilterTable = { name: POLICY_TABLE, chains: new Map(), sets: ENDED_SETS };
+  const tables = new Map([[POLICY_TABLE, table]]);
+  const tracked = new Tracked();
+  const denied = flowOf(SHOP, 0);
+  tracked.flows = [denied];
+  const clock = new TestClock();
+  let verdict: 'denied' | 'allowed' = 'denied';
+  const flows = new DeniedFlows(
+    {
+      clock,
+      log: silentLog,
+      flowTable: () => tracked,
+      filter: () => new MemoryPolicyFilter(tables),
+      judge: async () => Promise.resolve(() => verdict),
+      whole: async () => Promise.resolve(),
+      isKept: () => false,
+    },
+    NODE,
+    cluster.state,
+  );
+  const stop = new AbortController();
+  const running = flows.run(stop.signal);
+  const elements = (): readonly string[] => [
+    ...(tables.get(POLICY_TABLE)?.sets.get('ended-v4')?.elements.keys() ?? []),
+  ];
+  flows.trigger();
+  await until(() => tracked.ended.length === 1, 'the denied flow has ended');
+  const dropped = elements();
+  expect(dropped).toHaveLength(2);
+
+  tables.delete(POLICY_TABLE);
+  await new MemoryPolicyFilter(tables).apply(table, { signal });
+  expect(elements()).toEqual([]);
+  // The server may send to the pod; and the pod may open the connection again.
+  verdict = 'allowed';
+  const revived = { ...denied, original: denied.reply, reply: denied.original };
+  tracked.flows = [denied, revived];
+  await clock.pass(1000);
+  flows.restore();
+  await until(() => tracked.ended.length > 1, 'the flow has ended again');
+
+  expect(tracked.ended.slice(1)).toEqual([revived]);
+  expect(elements().toSorted()).toEqual([...dropped].toSorted());
+  stop.abort();
+  await running;
 });

@@ -25,7 +25,7 @@ const ENDED_AT_ONCE = 1000;
 
 export interface FlowPorts {
   /** Opens the table. @throws kernel/failed */
-  readonly flowTable: () => FlowTable;
+  readonly flowTable: () => Pick<FlowTable, 'list' | 'end' | 'endAll'>;
   /** Returns a function that says whether policies allow the first packet of a flow on this node, as the host is now. */
   readonly judge: () => Promise<(flow: TrackedFlow) => JudgedFlow>;
   /** Opens the filter, whose changes overlap with no others. @throws kernel/failed */
@@ -48,6 +48,8 @@ export class DeniedFlows {
   readonly #due = new Trigger();
   /** Undefined until the kernel was asked what it has. */
   #ended: EndedRecord | undefined;
+  /** Another program has changed the table, and with it perhaps what the kernel drops. */
+  #mustRestore = false;
   /** Flows that were allowed only where requests are judged may be there still. */
   #hadGuards = false;
 
@@ -59,6 +61,12 @@ export class DeniedFlows {
 
   /** Requests an examination. Call it when the kernel has the changed policies: an ended flow is judged anew. */
   trigger(): void {
+    this.#due.set();
+  }
+
+  /** The same after another program has changed the table: packets of flows that have ended must not pass meanwhile or later. */
+  restore(): void {
+    this.#mustRestore = true;
     this.#due.set();
   }
 
@@ -76,11 +84,14 @@ export class DeniedFlows {
       if (signal.aborted) return;
       this.#due.clear();
       let pauseMs = PAUSE_MS;
+      const mustRestore = this.#mustRestore;
+      this.#mustRestore = false;
       try {
-        await this.#examine();
+        await this.#examine(mustRestore ? await this.#restoreEnded() : undefined);
         failure = undefined;
       } catch (cause) {
         this.#due.set();
+        this.#mustRestore ||= mustRestore;
         pauseMs = RETRY_MS;
         if (reasonOf(cause) !== failure) log.warning('flows not examined', { reason: reasonOf(cause) });
         failure = reasonOf(cause);
@@ -89,7 +100,8 @@ export class DeniedFlows {
     }
   }
 
-  async #examine(): Promise<void> {
+  /** Ends denied flows, and those that came back while the table was gone, of the record that was restored. */
+  async #examine(restored: EndedRecord | undefined): Promise<void> {
     const { judge, isKept, whole, log } = this.#ports;
     this.#hadGuards ||= this.#view.guardedPorts().length > 0;
     if (isKept() && !this.#hadGuards) return;
@@ -103,7 +115,7 @@ export class DeniedFlows {
     const denied: TrackedFlow[] = [];
     for await (const slice of slices(flows, JUDGED_AT_ONCE)) {
       await whole();
-      denied.push(...slice.filter((flow) => ends.includes(standingOf(flow))));
+      denied.push(...slice.filter((flow) => ends.includes(standingOf(flow)) || restored?.isRevived(flow) === true));
     }
     if (denied.length === 0) return;
     let ended = 0;
@@ -130,6 +142,17 @@ export class DeniedFlows {
         if (isLast) throw cause;
       }
     }
+  }
+
+  /** Makes the kernel drop again what it dropped before another program changed the table. @throws kernel/failed */
+  async #restoreEnded(): Promise<EndedRecord | undefined> {
+    const { clock, filter } = this.#ports;
+    const signal = new AbortController().signal;
+    const ended = this.#ended;
+    if (ended === undefined) return undefined;
+    const present = await filter().expiring(POLICY_TABLE, signal);
+    await filter().renew(POLICY_TABLE, ended.missing(present, clock.monotonic()), signal);
+    return ended;
   }
 
   async #readEnded(signal: AbortSignal): Promise<EndedRecord> {

@@ -117,3 +117,22 @@ it('has nothing for protocols whose packets do not show that they begin no conne
   const { added } = new EndedRecord().add([{ flow, owner: { namespace: 'shop', cut: undefined } }], 0);
   expect(added.size).toBe(0);
 });
+
+it('names what the kernel has lost, and nothing that has expired', () => {
+  const [record, kernel] = [new EndedRecord({ ofNamespace: 4, all: 100 }), new Kernel()];
+  kernel.take(record.add(ownedBy('shop', '10.0.0.1', [1]), 0));
+  kernel.take(record.add(ownedBy('dev', '10.0.0.2', ports(4, 1)), 0));
+  kernel.take(
+    record.add([{ flow: flowOf('10.0.0.3', 9, { isUnsettled: true }), owner: { namespace: 'x', cut: undefined } }], 0),
+  );
+  expect(record.missing(kernel.elements, DAY_MS).added.size).toBe(0);
+  const after = new Kernel();
+
+  after.take(record.missing(new Map(), DAY_MS));
+
+  expect(after.ports('10.0.0.1')).toEqual([1]);
+  expect(after.ports('10.0.0.2')).toEqual(kernel.ports('10.0.0.2'));
+  expect(after.cut()).toEqual(['10.0.0.2']);
+  expect(after.ports('10.0.0.3')).toEqual([]);
+  expect([...after.elements.values()].flatMap((set) => [...set.values()])).toContain(4 * DAY_MS);
+});

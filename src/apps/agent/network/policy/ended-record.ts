@@ -33,6 +33,8 @@ interface EndedFlow {
   readonly elements: readonly string[];
   readonly owner: FlowOwner;
   readonly untilMs: number;
+  /** The first element is of the end that began. What the kernel has does not say it. */
+  readonly isOriented: boolean;
 }
 
 /** The flows of one namespace, the oldest first, and how many elements they have. */
@@ -48,6 +50,8 @@ interface Group {
 export class EndedRecord {
   readonly #limits: EndedLimits;
   readonly #groups = new Map<string, Group>();
+  /** Until when the kernel cuts the addresses of a set, by the name of the set. */
+  readonly #cuts = new Map<string, Map<string, number>>();
   #size = 0;
 
   constructor(limits: EndedLimits = LIMITS) {
@@ -57,10 +61,14 @@ export class EndedRecord {
   /** Takes what the kernel has from an earlier process. `ownerOf` returns the owner of packets between two addresses. */
   load(present: ExpiringElements, nowMs: number, ownerOf: (ends: readonly Address[]) => FlowOwner): void {
     for (const family of FAMILIES) {
+      const cuts = [...(present.get(cutSetName(family)) ?? [])].map(
+        ([text, leftMs]) => [text, nowMs + leftMs] as const,
+      );
+      this.#cuts.set(cutSetName(family), new Map(cuts));
       const flows = [...(present.get(endedSetName(family)) ?? [])].toSorted(([, a], [, b]) => a - b);
       for (const [text, leftMs] of flows) {
         const ends = text.split(' ').slice(0, 2).map(parseAddress);
-        this.#put({ family, elements: [text], owner: ownerOf(ends), untilMs: nowMs + leftMs });
+        this.#put({ family, elements: [text], owner: ownerOf(ends), untilMs: nowMs + leftMs, isOriented: false });
       }
     }
   }
@@ -75,7 +83,7 @@ export class EndedRecord {
       const { family } = flow.original.source;
       const lastsMs = flow.isUnsettled === true ? UNSETTLED_MS : ESTABLISHED_MS;
       if (elements.length === 0) continue;
-      this.#put({ family, elements, owner, untilMs: nowMs + lastsMs });
+      this.#put({ family, elements, owner, untilMs: nowMs + lastsMs, isOriented: true });
       for (const text of elements)
         getOrInsert(added, endedSetName(family), () => new Map<string, number>()).set(text, lastsMs);
     }
@@ -86,11 +94,34 @@ export class EndedRecord {
         getOrInsert(removed, endedSetName(family), () => new Set<string>()).add(text);
       }
       if (owner.cut === undefined) continue;
-      const cut = getOrInsert(added, cutSetName(owner.cut.family), () => new Map<string, number>());
-      const text = formatAddress(owner.cut);
+      const [name, text] = [cutSetName(owner.cut.family), formatAddress(owner.cut)];
+      const cut = getOrInsert(added, name, () => new Map<string, number>());
       cut.set(text, Math.max(cut.get(text) ?? 0, untilMs - nowMs));
+      const cuts = getOrInsert(this.#cuts, name, () => new Map<string, number>());
+      cuts.set(text, Math.max(cuts.get(text) ?? 0, untilMs));
     }
     return { removed, added };
+  }
+
+  /** Returns what the kernel has no longer, because another program has removed its sets. */
+  missing(present: ExpiringElements, nowMs: number): ExpiringChange {
+    this.#forgetExpired(nowMs);
+    const added = new Map<string, Map<string, number>>();
+    const want = (name: string, text: string, untilMs: number): void => {
+      if (present.get(name)?.has(text) !== true)
+        getOrInsert(added, name, () => new Map<string, number>()).set(text, untilMs - nowMs);
+    };
+    for (const { flows } of this.#groups.values())
+      for (const { family, elements, untilMs } of flows.values())
+        for (const text of elements) want(endedSetName(family), text, untilMs);
+    for (const [name, cuts] of this.#cuts) for (const [text, untilMs] of cuts) want(name, text, untilMs);
+    return { removed: new Map(), added };
+  }
+
+  /** Reports whether the flow is one that has ended, which the kernel began to track anew by a packet of its other end. */
+  isRevived(flow: TrackedFlow): boolean {
+    const [, back] = endedElements(flow);
+    return back !== undefined && [...this.#groups.values()].some(({ flows }) => flows.get(back)?.isOriented === true);
   }
 
   #put(flow: EndedFlow): void {
@@ -113,6 +144,7 @@ export class EndedRecord {
   }
 
   #forgetExpired(nowMs: number): void {
+    for (const cuts of this.#cuts.values()) for (const [text, untilMs] of cuts) if (untilMs <= nowMs) cuts.delete(text);
     for (const [namespace, group] of this.#groups) {
       for (const [key, { untilMs }] of group.flows) if (untilMs <= nowMs) this.#remove(group, key);
       if (group.flows.size === 0) this.#groups.delete(namespace);
