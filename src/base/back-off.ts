@@ -2,6 +2,7 @@ import type { Clock } from './clock.ts';
 import { ERRORS } from './error-codes.ts';
 import { NetplugError } from './errors.ts';
 import type { Random } from './random.ts';
+import { Trigger } from './trigger.ts';
 
 /** The dependencies of a back-off. */
 export interface RetryPorts {
@@ -79,11 +80,11 @@ export class BackOff {
     this.#cause = undefined;
   }
 
-  /** Waits before the next attempt, at least as long as after one failure. Returns early when the signal aborts. */
-  async wait(signal: AbortSignal): Promise<void> {
+  /** Waits before the next attempt, at least as long as after one failure. Returns early when the signal aborts, or `early` is set. */
+  async wait(signal: AbortSignal, early = new Trigger()): Promise<void> {
     const { clock, random } = this.#ports;
     const failed = { failures: Math.max(1, this.#failures), cause: this.#cause };
-    await clock.sleep(backOffMs(this.#policy, failed, random), signal).catch(() => undefined);
+    await early.wait(signal, { limitMs: backOffMs(this.#policy, failed, random), clock });
   }
 }
 

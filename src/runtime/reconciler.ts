@@ -34,6 +34,7 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #backOff: BackOff;
   readonly #trigger = new Trigger();
+  readonly #early = new Trigger();
   #hasSucceeded = false;
   #lastError: string | undefined;
   #lastCause: unknown;
@@ -83,15 +84,22 @@ export class Reconciler {
     this.#trigger.set();
   }
 
+  /** The same for a caller that limits how often: the run does not wait for the back-off either. */
+  triggerEarly(): void {
+    this.#early.set();
+    this.#trigger.set();
+  }
+
   /** Runs the reconcile function whenever it is due, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, onRun } = this.#options;
     while (!signal.aborted) {
-      if (this.#lastError !== undefined) await this.#backOff.wait(signal);
+      if (this.#lastError !== undefined) await this.#backOff.wait(signal, this.#early);
       else await this.#waitForTrigger(signal);
       await this.#waitForPause(signal);
       if (signal.aborted) return;
       this.#trigger.clear();
+      this.#early.clear();
       await this.#runOnce(signal);
       this.#endedMs = clock.monotonic();
       onRun?.();

@@ -139,6 +139,7 @@ export class TestHost {
           this.onFlows(whole);
           return {
             trigger: () => void (this.examinations += 1),
+            restore: () => void (this.examinations += 1),
             endAll: async ({ metadata }) => void this.endedPods.push(metadata.name),
             run: async () => Promise.resolve(),
           };

@@ -1,3 +1,7 @@
+import { NAT_TABLE } from '../../../routing/nat-table.ts';
+import { POD_TABLE } from '../../../routing/pod-table.ts';
+import { TUNNEL_TABLE } from '../../../routing/tunnel-table.ts';
+
 /** The parts of the node's network. Each has its own reconciler. */
 export const PARTS = [
   'podFilter',
@@ -16,6 +20,9 @@ export const PARTS = [
 
 export type NetworkPart = (typeof PARTS)[number];
 
+/** The tables of nftables, each of one part. */
+export const TABLES = { podFilter: POD_TABLE, tunnelFilter: TUNNEL_TABLE, nat: NAT_TABLE } as const;
+
 /** The kinds of problems of the network, apart from errors with a code of their own. */
 export const NETWORK_PROBLEMS = {
   cutOff: { code: 'network/cut-off', severity: 'warning' },
@@ -28,6 +35,18 @@ export const NETWORK_PROBLEMS = {
   podLinks: { code: 'network/pod-links', severity: 'error' },
   hostPorts: { code: 'network/host-ports', severity: 'error' },
   records: { code: 'network/records', severity: 'warning' },
+  flows: {
+    code: 'network/flows',
+    severity: 'warning',
+    remedy: 'Load the module nf_conntrack_netlink; until then a flow ends when it pauses for its timeout',
+  },
+  tables: {
+    code: 'network/tables-changed',
+    severity: 'error',
+    remedy:
+      'Make the program leave tables of others alone: "flush ruleset" removes all of them, "flush table" and "delete table" one',
+  },
+  tablesUnwatched: { code: 'network/tables-unwatched', severity: 'warning' },
   bgp: { code: 'network/bgp', severity: 'warning' },
 } as const;
 

@@ -49,7 +49,10 @@ export interface EnforcementPorts extends RetryPorts {
   /** Servers of the datastore that are known before it has been read. */
   readonly servers: () => readonly ServicePort[];
   /** `whole` resolves when no change is half in the state. */
-  readonly flows: (state: PolicyState, whole: () => Promise<void>) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
+  readonly flows: (
+    state: PolicyState,
+    whole: () => Promise<void>,
+  ) => Pick<DeniedFlows, 'trigger' | 'restore' | 'endAll' | 'run'>;
   /** Resolves when it is known what sidecars guarded for an earlier process. */
   readonly guardsKnown?: () => Promise<void>;
   /** Saves on the node that policies are enforced. */

@@ -73,6 +73,8 @@ export class PolicyEnforcement {
   #writeProblem: string | undefined;
   /** Resolved by the next write of policies. */
   readonly #waiting: (() => void)[] = [];
+  /** Another program has changed the table. */
+  readonly #disturbed = new Trigger();
   /** Resolved after the next attempt to write. */
   readonly #attempting: (() => void)[] = [];
   readonly #due = new Trigger();
@@ -193,6 +195,13 @@ export class PolicyEnforcement {
     this.#due.set();
   }
 
+  /** Compares the kernel with the desired table, which another program has changed. Resolves after the next attempt. */
+  async compare(): Promise<void> {
+    if (this.#stage.kind === 'off') return;
+    this.#disturbed.set();
+    await this.#next(this.#attempting);
+  }
+
   /** Takes a change of the host without delay. */
   noteHostChange(): void {
     this.#due.set();
@@ -298,7 +307,8 @@ export class PolicyEnforcement {
       const waiting = isEnforcing(this.#stage) ? this.#waiting.splice(0) : [];
       const attempting = this.#attempting.splice(0);
       const startMs = clock.monotonic();
-      const reread = startMs - readMs >= RESYNC_MS;
+      const reread = this.#disturbed.isSet || startMs - readMs >= RESYNC_MS;
+      this.#disturbed.clear();
       try {
         if (this.#compiled.missingLogs === undefined) await this.#tryLogs(signal);
         if (reread) await this.#list();
@@ -326,7 +336,7 @@ export class PolicyEnforcement {
       if (this.#writeProblem === undefined) {
         const limitMs = RESYNC_MS - (clock.monotonic() - readMs);
         await this.#due.wait(signal, { limitMs: this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs, clock });
-      } else await backOff.wait(signal);
+      } else await backOff.wait(signal, this.#disturbed);
     }
   }
 
@@ -356,7 +366,9 @@ export class PolicyEnforcement {
     const { table, isTouched } = this.#compiled.send();
     try {
       const { chains, sets, elements } = await this.#ports.policyFilter().apply(table, { signal, reread });
-      if (isTouched || chains + sets + elements > 0) this.#flows.trigger();
+      const isChanged = chains + sets + elements > 0;
+      if (reread && isChanged) this.#flows.restore();
+      else if (isTouched || isChanged) this.#flows.trigger();
     } catch (cause) {
       this.#compiled.unsend(isTouched);
       throw cause;
