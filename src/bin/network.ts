@@ -4,6 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { type FromNetwork, isSharedQuery, type RelayedObjects, type ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
 import { PolicyNetwork } from '../apps/agent/network/policy-network.ts';
+import { TableFollower } from '../apps/agent/network/follow-tables.ts';
 import { DeniedFlows } from '../apps/agent/network/policy/denied-flows.ts';
 import { FlowObserver } from '../apps/agent/network/flows/flow-observer.ts';
 import { SettingsFollower } from '../apps/agent/network/policy/follow-settings.ts';
@@ -43,6 +44,7 @@ import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
 import { findListener } from '../dataplane/linux/find-listener.ts';
+import { linuxTableEvents } from '../dataplane/linux/linux-table-events.ts';
 import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
@@ -65,6 +67,7 @@ import { openStoreIn } from './open-store.ts';
 import { ownRangesOfHost } from './own-ranges.ts';
 import { readSecretIn } from './read-secret.ts';
 import { readText } from './read-text.ts';
+import { PACKET_TABLES } from '../install/packet-tables.ts';
 import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 import { datastoreServers } from '../policy/api-servers.ts';
 import { failsafePorts, withServers, withTunnels } from '../policy/open-ports.ts';
@@ -110,6 +113,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const { datastore } = readOwnVariables(env);
   const settings = networkSettingsIn(env, node);
   const state = stateDir(env);
+  const runDir = readVariable(env, 'NETPLUG_RUN_DIR');
   using transport = new Http2Transport();
   const findAccess = agentAccessIn(env);
   const watches = new SharedWatches();
@@ -132,6 +136,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const followed = followedIn({ agent, store, typha, datastore });
   // A kernel that cannot filter is named by the parts that need it.
   using tables = new OpenedOnce(() => NftPolicyFilter.open());
+  using flowTable = new OpenedOnce(() => LinuxFlowTable.open());
   const kernel = linuxKernel({ sourceCheck: settings.sourceCheck });
   const linked = { attachments: new AttachmentFiles(attachmentFolder(env)), listAttached: attachedIn(kernel) };
   const host = linuxHostNetwork({
@@ -152,6 +157,11 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           callPlugin: async (call, signal) => callPlugin({ ...call, binDir: BIN_DIR }, signal),
         },
         followed,
+        flowTable: () => flowTable.get(),
+        translations: {
+          load: () => readText(join(runDir, 'translations')) ?? '',
+          save: async (text) => writeFileAtomically(join(runDir, 'translations'), { text, mode: 0o600 }),
+        },
         servers: { found: () => servers.found, current: () => servers.current.map(({ address }) => address) },
         bird: birdIn(env),
         findListener,
@@ -189,7 +199,9 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   // A kernel that cannot filter for policies still connects pods.
   using policyFilter = new OpenedOnce(() => NftPolicyFilter.open());
   using endedFlows = new OpenedOnce(() => NftPolicyFilter.open());
-  using flowTable = new OpenedOnce(() => LinuxFlowTable.open());
+  const tableEvents = linuxTableEvents((port) =>
+    [tables, policyFilter, endedFlows].some(({ opened }) => opened?.port === port),
+  );
   const podLinks: PodLinkFollower = new PodLinkFollower(
     {
       ...base,
@@ -312,7 +324,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       identity: agentSettings.isRead ? agentSettings.settings.applicationLayerIdentity : 'Certificate',
     }),
     wantedProof: () => agentSettings.settings.applicationLayerProof,
-    kept: new GuardFile(join(readVariable(env, 'NETPLUG_RUN_DIR'), 'guards.json'), systemClock),
+    kept: new GuardFile(join(runDir, 'guards.json'), systemClock),
     onRequests: (endpoint, requests) => flows.noteRequests(endpoint, requests),
   });
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
@@ -329,6 +341,17 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       burstMs: readVariable(env, 'NETPLUG_BANDWIDTH_BURST_MS'),
     }),
     sidecars,
+    tables: new TableFollower(
+      {
+        ...base,
+        events: tableEvents,
+        compare: async (names) => {
+          network.renewTables(names);
+          if (names.includes(POLICY_TABLE)) await policy.compare();
+        },
+      },
+      PACKET_TABLES,
+    ),
     threads: new ThreadPoolWatch(systemClock),
     fanOut: typha === undefined ? undefined : { ...systemClock, standing: () => typha.standing },
     findServers: async (signal) => {

@@ -24,17 +24,14 @@ export interface NatPart {
  * sends to its own floating address, because otherwise the pod would answer itself without passing the host.
  */
 export function floatingPart(family: Family, floating: readonly FloatingAddress[]): NatPart {
-  const toPods = firstOfEach('external', floating);
-  const fromPods = firstOfEach('internal', toPods);
-  if (toPods.length === 0) return { sets: [], arriving: [], leaving: [] };
+  const { inside, outside } = floatingMaps(floating);
+  if (inside.size === 0) return { sets: [], arriving: [], leaving: [] };
   const [toPod, toItself, fromPod] = ['floating-to-pod', 'pod-to-itself', 'pod-to-floating'].map((name) =>
     setName(name, family),
   ) as [string, string, string];
   const translations = (by: 'one' | 'both', elements: ReadonlyMap<string, string>): FilterSet => {
     return { kind: 'translations', family, by, elements };
   };
-  const inside = new Map(toPods.map((pair) => [external(pair), internal(pair)]));
-  const outside = new Map(fromPods.map((pair) => [internal(pair), external(pair)]));
   const outsideOfBoth = new Map([...outside].map(([own, floating]) => [`${own} ${own}`, floating]));
   return {
     sets: [
@@ -47,6 +44,26 @@ export function floatingPart(family: Family, floating: readonly FloatingAddress[
       rule(toItself, { kind: 'translate', side: 'source', family, by: 'both', map: toItself }),
       rule(fromPod, ...goesOutside(family), { kind: 'translate', side: 'source', family, by: 'source', map: fromPod }),
     ],
+  };
+}
+
+/** The maps of translation, by canonical texts of addresses. */
+export interface FloatingMaps {
+  /** The pod that each floating address leads to. */
+  readonly inside: ReadonlyMap<string, string>;
+  /** The floating address that each pod sends with. */
+  readonly outside: ReadonlyMap<string, string>;
+}
+
+export function floatingMaps(floating: readonly FloatingAddress[]): FloatingMaps {
+  const toPods = firstOfEach(
+    'external',
+    floating.filter((pair) => pair.external.family === pair.internal.family),
+  );
+  const fromPods = firstOfEach('internal', toPods);
+  return {
+    inside: new Map(toPods.map((pair) => [external(pair), internal(pair)])),
+    outside: new Map(fromPods.map((pair) => [internal(pair), external(pair)])),
   };
 }
 

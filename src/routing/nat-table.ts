@@ -53,7 +53,7 @@ export function renderNat(input: NatInput): NatTable {
 function familyPart(family: Family, input: NatInput): NatPart {
   const floating = floatingPart(
     family,
-    input.floating.filter((pair) => pair.external.family === family && pair.internal.family === family),
+    input.floating.filter((pair) => pair.external.family === family),
   );
   const isMasquerading = input.natPools.some(({ base }) => base.family === family);
   if (floating.sets.length === 0 && !isMasquerading) return floating;

@@ -167,6 +167,8 @@ export function startNode(
       hostSides,
       hostPorts,
       filter: () => filter,
+      flowTable: () => ({ find: async () => Promise.resolve([]), end: async () => Promise.resolve(0) }),
+      translations: { load: () => '', save: async () => Promise.resolve() },
       servers: { found: async () => Promise.resolve(), current: () => servers },
       clock,
       random: systemRandom,

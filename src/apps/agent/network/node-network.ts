@@ -13,20 +13,19 @@ import type { IpamPorts } from '../../../ipam/assign.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
 import type { Address } from '../../../net/address.ts';
-import { type Cidr, formatCidr } from '../../../net/cidr.ts';
+import { formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../../routing/desired-network.ts';
 import { protectedRanges } from '../../../routing/protected-ranges.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
-import { TUNNELS } from '../../../routing/tunnels.ts';
 import { Reconciler, type ReconcilerOptions } from '../../../runtime/reconciler.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
 import { BgpReconciler, type BgpPorts } from './routes/reconcile-bgp.ts';
-import { reconcileNat } from './routes/reconcile-nat.ts';
+import { natInput, type NatPorts, NatReconciler } from './routes/reconcile-nat.ts';
 import { RouteReconciler } from './routes/reconcile-routes.ts';
 import { OwnTunnels } from './routes/own-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
-import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS } from './network-parts.ts';
+import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS, TABLES } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
 import { type HostPortPorts, HostPortRestorer } from './host/restore-host-ports.ts';
@@ -43,7 +42,7 @@ import { TunnelFilter } from './routes/tunnel-filter.ts';
 
 /** Interval at which the node is compared with its desired state without a trigger. */
 const SLOW_RESYNC_MS = 60_000;
-/** The same for what the kernel does not report: forwarding, and nftables. */
+/** The same for what the kernel does not report, or may have lost of its reports: forwarding, and nftables. */
 const RESYNC_MS = 10_000;
 const ENDPOINTS_MS = 5000;
 const ENDPOINTS_PAUSE_MS = 200;
@@ -52,7 +51,14 @@ const LINKS_PAUSE_MS = 200;
 const EXPIRE_MS = 5000;
 const FACTS_PAUSE_MS = 1000;
 
-export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts, ClaimPorts {
+export interface NetworkPorts
+  extends
+    IpamPorts,
+    BgpPorts,
+    RegistrationPorts,
+    AttachmentPorts,
+    ClaimPorts,
+    Pick<NatPorts, 'flowTable' | 'translations'> {
   readonly store: AllocationStore & NodeStatusStore & ClaimPorts['store'];
   /** Where the cluster is followed. */
   readonly followed: FollowStore;
@@ -79,6 +85,7 @@ export class NodeNetwork {
   readonly #desired: DesiredNetwork;
   readonly #routes: RouteReconciler;
   readonly #bgp: BgpReconciler;
+  readonly #nat: NatReconciler;
   readonly #tunnelFilter: TunnelFilter;
   readonly #tunnels: OwnTunnels;
   readonly #attachments: AttachmentReader;
@@ -114,6 +121,7 @@ export class NodeNetwork {
       this.#trigger('routes');
     };
     this.#tunnels = new OwnTunnels(ports, settings, { state: this.#state, onNew });
+    this.#nat = new NatReconciler(ports);
     this.#tunnelFilter = new TunnelFilter(ports.filter, settings, this.#state);
     const reconciler = (
       name: string,
@@ -191,7 +199,7 @@ export class NodeNetwork {
     const isFailing = (each: Reconciler): boolean => each.failure !== undefined;
     const behind = all.filter((each) => !isFailing(each)).flatMap((each) => each.explain('lastError'));
     const failing = all.filter(isFailing).flatMap((each) => each.explain('failure'));
-    const { cutOff, addresses, blocks, podLinks, hostPorts, tunnels, records, bgp } = NETWORK_PROBLEMS;
+    const { cutOff, addresses, blocks, podLinks, hostPorts, tunnels, flows, records, bgp } = NETWORK_PROBLEMS;
     const partly = this.#partProblems;
     return [
       asNodeProblems(cutOff, this.#watchProblem === undefined ? [] : [this.#watchProblem]),
@@ -204,6 +212,7 @@ export class NodeNetwork {
       asNodeProblems(podLinks, this.#links.problems),
       asNodeProblems(hostPorts, this.#hostPorts.problems),
       asNodeProblems(tunnels, this.#tunnels.problems),
+      asNodeProblems(flows, this.#nat.problems),
       asNodeProblems(records, partly.endpoints ?? []),
       asNodeProblems(bgp, partly.bgp ?? []),
     ].flat();
@@ -240,6 +249,12 @@ export class NodeNetwork {
     this.#trigger('addresses');
   }
 
+  /** Compares tables of nftables that another program has changed. */
+  renewTables(names: readonly string[]): void {
+    for (const part of ['podFilter', 'tunnelFilter', 'nat'] as const)
+      if (names.includes(TABLES[part]) && this.#reconcilers[part].hasSucceeded) this.#reconcilers[part].triggerEarly();
+  }
+
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));
@@ -257,6 +272,7 @@ export class NodeNetwork {
       // Restarts a BIRD that exits at once.
       this.#bgp.watchBird(() => this.#trigger('bgp'), signal),
       this.#bgp.renewBird(signal),
+      this.#nat.run(signal),
       ...reconcilers.map(async (each) => each.run(signal)),
     ];
     await Promise.all(work);
@@ -402,15 +418,8 @@ export class NodeNetwork {
   }
 
   async #reconcileNat(signal: AbortSignal): Promise<void> {
-    const { pools } = this.#state;
-    const cidrs = (which: readonly (typeof pools)[number][]): readonly Cidr[] => which.map(({ cidr }) => cidr);
-    const input = {
-      natPools: cidrs(pools.filter(({ pool }) => pool.spec.natOutgoing)),
-      allPools: cidrs(pools),
-      floating: this.#endpoints.floating,
-      tunnels: this.#tunnels.all.map(({ kind }) => TUNNELS[kind].device),
-    };
-    await reconcileNat(this.#ports.filter(), input, signal);
+    const input = natInput(this.#state.pools, this.#endpoints.floating, this.#tunnels.all);
+    await this.#nat.reconcile(input, signal);
   }
 
   async #readPasswords(signal: AbortSignal): Promise<void> {

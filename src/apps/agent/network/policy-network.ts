@@ -10,7 +10,7 @@ import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts'
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import { Reconciler } from '../../../runtime/reconciler.ts';
 import type { NodeNetwork } from './node-network.ts';
-import { NETWORK_PROBLEMS } from './network-parts.ts';
+import { NETWORK_PROBLEMS, TABLES } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './host/own-addresses.ts';
 import { ownFacts, subnetAddress } from './own-facts.ts';
@@ -19,7 +19,7 @@ import type { ShownParts } from './shown-network.ts';
 
 const ADDRESSES_MS = 60_000;
 const FACTS_MS = 60_000;
-/** The kernel does not report changes of nftables. */
+/** The kernel reports changes of nftables; what it may have lost is found within this time. */
 const FILTER_MS = 10_000;
 const FACTS_PAUSE_MS = 1000;
 const NO_ROUTES = { blackhole: 0, direct: 0, tunnelled: 0 } as const;
@@ -36,7 +36,10 @@ export interface PolicyNetworkPorts extends RetryPorts {
  * addresses of pods, and the published addresses of the node, from which automatic host endpoints are made. It makes no
  * route, tunnel or translation, and reports no condition of the Node.
  */
-export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' | 'show' | 'standing' | 'run'> {
+export class PolicyNetwork implements Pick<
+  NodeNetwork,
+  'failures' | 'problems' | 'show' | 'standing' | 'renewTables' | 'run'
+> {
   readonly #ports: PolicyNetworkPorts;
   readonly #settings: NetworkSettings;
   readonly #own = new RetainedAddresses();
@@ -107,6 +110,10 @@ export class PolicyNetwork implements Pick<NodeNetwork, 'failures' | 'problems' 
       comparisons: 0,
       restoredLinks: 0,
     };
+  }
+
+  renewTables(names: readonly string[]): void {
+    if (names.includes(TABLES.podFilter)) this.#podFilter.triggerEarly();
   }
 
   /** Runs until the signal aborts. */

@@ -6,6 +6,7 @@ import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { SettingsFollower } from './policy/follow-settings.ts';
 import { threadFailures, type ThreadPoolWatch } from '../../../runtime/thread-pool-watch.ts';
 import { type FanOutSource, fanOutGauges, shownFanOut } from './fan-out-standing.ts';
+import type { TableFollower } from './follow-tables.ts';
 import type { FlowObserver } from './flows/flow-observer.ts';
 import type { RateBounder } from './host/bound-rates.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
@@ -57,6 +58,8 @@ interface ServePorts {
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
   /** The limits of the rates of netplug's pods. */
   readonly rates: Pick<RateBounder, 'problems' | 'run'>;
+  /** The tables of nftables, as other programs change them. */
+  readonly tables: Pick<TableFollower, 'problems' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
   /** The sidecars of pods, which judge requests. */
   readonly sidecars: Pick<SidecarServer, 'show' | 'problems' | 'standing' | 'run'>;
@@ -73,7 +76,7 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
   const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings } = ports;
-  const { podLinks, rates, sidecars, relayOwn, findServers } = ports;
+  const { podLinks, rates, sidecars, tables, relayOwn, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -86,16 +89,8 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
       await podLinks.read(signal);
       await Promise.all([policy.run(signal), sidecars.run(signal)]);
     };
-    const parts = [
-      network,
-      podLinks,
-      rates,
-      flows,
-      settings,
-      { run: runPolicy },
-      { run: relayOwn },
-      { run: findServers },
-    ];
+    const others = [{ run: runPolicy }, { run: relayOwn }, { run: findServers }];
+    const parts = [network, podLinks, rates, flows, settings, tables, ...others];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (!stop.signal.aborted) throw cause;
@@ -142,7 +137,7 @@ function shownSidecar({ ports, problems, ...rest }: ShownSidecar): NonNullable<S
 }
 
 function statusWith(parts: Parts): NetworkStatus {
-  const { network, policy, flows, settings, podLinks, rates, threads, fanOut, sidecars } = parts;
+  const { network, policy, flows, settings, podLinks, rates, tables, threads, fanOut, sidecars } = parts;
   const failures = [...policy.failures(), ...podLinks.failures()];
   return {
     standing: {
@@ -161,6 +156,7 @@ function statusWith(parts: Parts): NetworkStatus {
       asNodeProblems(PROBLEMS.policies, policy.problems()),
       asNodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
       asNodeProblems(PROBLEMS.rates, rates.problems()),
+      tables.problems(),
       asNodeProblems(PROBLEMS.sidecars, sidecars.problems()),
       asNodeProblems(PROBLEMS.settings, settings.problems()),
     ].flat(),
