@@ -18,7 +18,7 @@ import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../../routing/desired-network.ts';
 import { protectedRanges } from '../../../routing/protected-ranges.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
-import { Reconciler, type ReconcilerOptions } from '../../../runtime/reconciler.ts';
+import { Reconciler } from '../../../runtime/reconciler.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
 import { BgpReconciler, type BgpPorts } from './routes/reconcile-bgp.ts';
 import { natInput, type NatPorts, NatReconciler } from './routes/reconcile-nat.ts';
@@ -27,6 +27,7 @@ import { OwnTunnels } from './routes/own-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
 import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS, TABLES } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
+import { partReconcilers, USUAL } from './part-reconcilers.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
 import { type HostPortPorts, HostPortRestorer } from './host/restore-host-ports.ts';
 import { LinkRestorer } from './host/restore-links.ts';
@@ -37,19 +38,10 @@ import { ownFacts } from './own-facts.ts';
 import { type ShownParts, shownNetwork } from './shown-network.ts';
 import { OwnAddressClaims, type ClaimPorts } from './host/own-address-claims.ts';
 import { conflictsOf } from './host/contested-addresses.ts';
-import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './host/own-addresses.ts';
+import { findOwnAddresses } from './host/own-addresses.ts';
 import { TunnelFilter } from './routes/tunnel-filter.ts';
 
-/** Interval at which the node is compared with its desired state without a trigger. */
-const SLOW_RESYNC_MS = 60_000;
-/** The same for what the kernel does not report, or may have lost of its reports: forwarding, and nftables. */
-const RESYNC_MS = 10_000;
-const ENDPOINTS_MS = 5000;
-const ENDPOINTS_PAUSE_MS = 200;
-/** Pods that end set their links down as well. */
-const LINKS_PAUSE_MS = 200;
 const EXPIRE_MS = 5000;
-const FACTS_PAUSE_MS = 1000;
 
 export interface NetworkPorts
   extends
@@ -123,57 +115,29 @@ export class NodeNetwork {
     this.#tunnels = new OwnTunnels(ports, settings, { state: this.#state, onNew });
     this.#nat = new NatReconciler(ports);
     this.#tunnelFilter = new TunnelFilter(ports.filter, settings, this.#state);
-    const reconciler = (
-      name: string,
-      reconcile: (signal: AbortSignal) => Promise<void>,
-      cadence: Pick<ReconcilerOptions, 'resyncMs' | 'pauseMs'>,
-    ): Reconciler =>
-      new Reconciler({
-        name,
-        clock: ports.clock,
-        random: ports.random,
-        log: ports.log,
-        ...cadence,
-        reconcile,
-        onRun: () => {
-          this.#registration.trigger();
-          this.#trigger(...PARTS.filter((part) => !this.#reconcilers[part].hasSucceeded));
-        },
-      });
-    const timing = { resyncMs: RESYNC_MS };
-    const searching = { ...timing, pauseMs: ADDRESSES_PAUSE_MS };
     const podTable = renderPodTable(settings.sourceCheck);
-    this.#reconcilers = {
-      podFilter: reconciler(
-        'pod filter',
-        async (signal) => void (await ports.filter().apply(podTable, { signal, reread: true })),
-        timing,
-      ),
-      podLinks: reconciler('pod links', async () => this.#links.reconcile(), {
-        resyncMs: RESYNC_MS,
-        pauseMs: LINKS_PAUSE_MS,
-      }),
-      hostPorts: reconciler('host ports', async (signal) => this.#hostPorts.reconcile(signal), timing),
-      tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
-      addresses: reconciler('addresses', async (signal) => this.#reconcileAddresses(signal), searching),
-      tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
-      facts: reconciler(
-        'node facts',
-        async (signal) =>
+    this.#reconcilers = partReconcilers(
+      {
+        podFilter: async (signal) => void (await ports.filter().apply(podTable, { signal, reread: true })),
+        podLinks: async () => this.#links.reconcile(),
+        hostPorts: async (signal) => this.#hostPorts.reconcile(signal),
+        tunnelFilter: async (signal) => this.#tunnelFilter.reconcile(signal),
+        addresses: async (signal) => this.#reconcileAddresses(signal),
+        tunnels: async (signal) => this.#reconcileTunnels(signal),
+        facts: async (signal) =>
           ports.store.publishNode(settings.node, ownFacts(this.#own.addresses, this.#tunnels.all), signal),
-        // Two machines with the same node name would otherwise overwrite each other without a pause.
-        { resyncMs: SLOW_RESYNC_MS, pauseMs: FACTS_PAUSE_MS },
-      ),
-      routes: reconciler('routes', async (signal) => this.#reconcileRoutes(signal), { resyncMs: SLOW_RESYNC_MS }),
-      endpoints: reconciler('endpoints', async (signal) => this.#readEndpoints(signal), {
-        resyncMs: ENDPOINTS_MS,
-        // With another address manager each pod has a record, and many change at the same time.
-        pauseMs: ENDPOINTS_PAUSE_MS,
-      }),
-      nat: reconciler('nat', async (signal) => this.#reconcileNat(signal), timing),
-      passwords: reconciler('passwords', async (signal) => this.#readPasswords(signal), { resyncMs: SLOW_RESYNC_MS }),
-      bgp: reconciler('bgp', async (signal) => this.#reconcileBgp(signal), { resyncMs: SLOW_RESYNC_MS }),
-    };
+        routes: async (signal) => this.#reconcileRoutes(signal),
+        endpoints: async (signal) => this.#readEndpoints(signal),
+        nat: async (signal) => this.#reconcileNat(signal),
+        passwords: async (signal) => this.#readPasswords(signal),
+        bgp: async (signal) => this.#reconcileBgp(signal),
+      },
+      ports,
+      () => {
+        this.#registration.trigger();
+        this.#trigger(...PARTS.filter((part) => !this.#reconcilers[part].hasSucceeded));
+      },
+    );
     this.#registered = new Registration(ports, settings.node);
     this.#registration = new Reconciler({
       name: 'registration',
@@ -184,7 +148,7 @@ export class NodeNetwork {
         const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
         await this.#registered.report({ failing: this.#failingParts(), mtu }, signal);
       },
-      ...timing,
+      ...USUAL,
     });
   }
 
