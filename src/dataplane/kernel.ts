@@ -115,6 +115,12 @@ export interface Kernel {
   /** Returns every host-side link of netplug in the host's namespace, ordered by name. */
   listHostLinks(): readonly HostLink[];
 
+  /**
+   * Returns those of `listHostLinks` whose other end is in a network namespace that exists and is not the host's, under whatever
+   * path. The kernel removes a link some time after the namespace of one of its ends has ended.
+   */
+  listConnectedLinks(): readonly HostLink[];
+
   /** Returns every single address that the host routes to a link with an owner, in no particular order. */
   listPodAddresses(): Promise<readonly PodAddress[]>;
 }

@@ -42,6 +42,19 @@ kernelContract('linux', async () => {
   };
 });
 
+it('a link with both ends on the host leads to no pod', async () => {
+  await using host = await newNetns();
+  const inside = enterNetns(host);
+  try {
+    const kernel = linuxKernel({ allowOwnNetns: true });
+    await kernel.apply(networkOf(host.path, { addresses: ['10.65.0.1'] }), new AbortController().signal);
+    expect(kernel.listHostLinks()).toHaveLength(1);
+    expect(kernel.listConnectedLinks()).toEqual([]);
+  } finally {
+    inside.leave();
+  }
+});
+
 it('the Linux kernel adapter never changes the namespace of its process', async () => {
   const links = (): string => execFileSync('ip', ['-br', 'link'], { encoding: 'utf8' });
   const before = links();

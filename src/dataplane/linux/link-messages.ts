@@ -170,6 +170,11 @@ export function getNetnsId(fd: number): Message {
   return { type: RTM_GETNSID, flags: NLM_F_ACK, body: Buffer.concat([Buffer.alloc(4), u32Attribute(NETNSA_FD, fd)]) };
 }
 
+/** Asks for the namespace with the id in the namespace of the socket; the kernel refuses when there is none, or it is ending. */
+export function confirmNetnsId(id: number): Message {
+  return { type: RTM_GETNSID, flags: NLM_F_ACK, body: Buffer.concat([Buffer.alloc(4), u32Attribute(NETNSA_NSID, id)]) };
+}
+
 /** Returns the id; undefined when the namespace has none, because no link leads to it. */
 export function decodeNetnsId(body: Buffer): number | undefined {
   const id = decodeAttributes(body.subarray(4)).get(NETNSA_NSID)?.readInt32LE(0);

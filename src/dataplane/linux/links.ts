@@ -1,6 +1,6 @@
 import { HOST_LINK_PREFIX, type HostLink } from '../kernel.ts';
 import { addressesInAlias, decodeAlias } from '../link-alias.ts';
-import { type Link, decodeLink, getLinkByName, listLinks } from './link-messages.ts';
+import { type Link, confirmNetnsId, decodeLink, getLinkByName, listLinks } from './link-messages.ts';
 import type { Reply } from './netlink.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';
 
@@ -19,15 +19,27 @@ export async function findLinkOnWorker(socket: RouteSocket, name: string): Promi
 
 /** Returns every host-side link of netplug in the namespace of the socket, ordered by name. */
 export function listHostLinks(socket: RouteSocket): readonly HostLink[] {
-  const links = socket.list('list the interfaces of the host', listLinks()).map(decodeLink);
-  return links
-    .filter(isHostSide)
-    .map(toHostLink)
-    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  return byName(socket.list('list the interfaces of the host', listLinks()).map(decodeLink).filter(isHostSide));
+}
+
+/** See Kernel.listConnectedLinks. */
+export function listConnectedLinks(socket: RouteSocket): readonly HostLink[] {
+  const links = socket.list('list the interfaces of the host', listLinks()).map(decodeLink).filter(isHostSide);
+  const ids = [...new Set(links.flatMap(({ peerNetnsId = -1 }) => (peerNetnsId < 0 ? [] : peerNetnsId)))];
+  const [first, ...rest] = ids.map(confirmNetnsId);
+  if (first === undefined) return [];
+  const replies = socket.askAll([first, ...rest]);
+  // The kernel refuses the id of a namespace that nothing holds any more, also before it has removed the links.
+  const living = new Set(ids.filter((_, index) => replies[index]?.errno === 0));
+  return byName(links.filter(({ peerNetnsId }) => peerNetnsId !== undefined && living.has(peerNetnsId)));
 }
 
 export function isHostSide({ name, kind }: Link): boolean {
   return kind === 'veth' && name.startsWith(HOST_LINK_PREFIX);
+}
+
+function byName(links: readonly Link[]): readonly HostLink[] {
+  return links.map(toHostLink).sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 export function toHostLink({ name, index, mac, mtu, isUp, alias }: Link): HostLink {

@@ -8,7 +8,7 @@ import type { ForwardingRecorder } from './forwarding-record.ts';
 import { decodeAlias } from '../link-alias.ts';
 import { getLinkByIndex, type Link } from './link-messages.ts';
 import { completeLink, listIncompleteLinks } from './host-sides.ts';
-import { findLinkOnWorker, isHostSide, linkIn, listHostLinks } from './links.ts';
+import { findLinkOnWorker, isHostSide, linkIn, listConnectedLinks, listHostLinks } from './links.ts';
 import { openNetns } from './netns.ts';
 import { observePodNetwork } from './observe.ts';
 import { listPodAddresses } from './pod-addresses.ts';
@@ -54,6 +54,10 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel & HostSide
     listHostLinks: () => {
       using host = RouteSocket.open(ports().addon);
       return listHostLinks(host);
+    },
+    listConnectedLinks: () => {
+      using host = RouteSocket.open(ports().addon);
+      return listConnectedLinks(host);
     },
     listIncompleteLinks: async ({ settings }) => {
       using host = RouteSocket.open(ports().addon);

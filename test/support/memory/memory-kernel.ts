@@ -52,6 +52,7 @@ export class MemoryKernel implements Kernel, HostSides, RateLimits {
   readonly #faults = new Map<MemoryStep, Error[]>();
   readonly #rateLimits = new Map<string, Omit<RateLimit, 'deviceIndex' | 'owner'> & { readonly link: string }>();
   readonly #wrongSysctls = new Map<string, string[]>();
+  readonly #ending = new Set<string>();
   #nextIndex = 2;
 
   /** Adds a network namespace. */
@@ -63,6 +64,11 @@ export class MemoryKernel implements Kernel, HostSides, RateLimits {
   removeNetns(path: string): void {
     this.#netns.delete(path);
     for (const [name, { network }] of this.#attachments) if (network.netns === path) this.#detach(name);
+  }
+
+  /** Ends a namespace. Its links are there for a moment longer, as the real kernel takes time to remove them. */
+  endNetns(path: string): void {
+    this.#ending.add(path);
   }
 
   /** Adds an interface of another program to a pod. */
@@ -190,6 +196,13 @@ export class MemoryKernel implements Kernel, HostSides, RateLimits {
     return [...this.#attachments.values()].map(toHostLink).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  listConnectedLinks(): readonly HostLink[] {
+    const ending = new Set(
+      [...this.#attachments].flatMap(([name, { network }]) => (this.#ending.has(network.netns) ? [name] : [])),
+    );
+    return this.listHostLinks().filter(({ name }) => !ending.has(name));
+  }
+
   async listIncompleteLinks({
     settings,
   }: Parameters<HostSides['listIncompleteLinks']>[0]): Promise<readonly IncompleteLink[]> {
@@ -257,7 +270,7 @@ export class MemoryKernel implements Kernel, HostSides, RateLimits {
   }
 
   #netnsAt(path: string): Netns {
-    const netns = this.#netns.get(path);
+    const netns = this.#ending.has(path) ? undefined : this.#netns.get(path);
     if (netns !== undefined) return netns;
     throw new NetplugError('kernel/netns-invalid', `Cannot use network namespace "${path}": it does not exist`, {
       facts: { netns: path },

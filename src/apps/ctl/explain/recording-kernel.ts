@@ -34,6 +34,7 @@ export function recordingKernel(inner: Kernel | undefined): RecordingKernel {
     assertNetns: (path) => inner?.assertNetns(path),
     observe: (network) => inner?.observe(network) ?? NOTHING,
     listHostLinks: () => inner?.listHostLinks() ?? [],
+    listConnectedLinks: () => inner?.listConnectedLinks() ?? [],
     listPodAddresses: async () => (await inner?.listPodAddresses()) ?? [],
     apply: async (network) => {
       const mtu = network.mtu ?? KERNEL_MTU;

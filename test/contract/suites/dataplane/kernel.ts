@@ -3,6 +3,7 @@ import { type NetplugError, isNetplugError } from '../../../../src/base/errors.t
 import { type Address, formatAddress, parseAddress } from '../../../../src/net/address.ts';
 import { parseCidr } from '../../../../src/net/cidr.ts';
 import { HOST_MAC } from '../../../../src/net/mac.ts';
+import { until } from '../../../support/until.ts';
 import type { HostSides, Kernel, PodNetwork } from '../../../../src/dataplane/kernel.ts';
 
 /** A fresh host with a kernel of its own, and the means to set a scene on it. */
@@ -306,6 +307,20 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       await host.kernel.apply(network, never);
       await host.removePod(network.netns);
       expect(host.kernel.observe(network).podLink).toBeUndefined();
+    });
+
+    it('tells links of pods from those whose namespace has ended', async () => {
+      await using host = await makeFixture();
+      const [ended, living] = [await host.newPod(), await host.newPod()];
+      await host.kernel.apply(networkOf(ended, { containerId: 'ended', podMark: 'a' }), never);
+      const other = { containerId: 'living', hostLinkName: 'npl9999999999a', addresses: ['10.65.0.2'] };
+      await host.kernel.apply(networkOf(living, other), never);
+      const connected = (): readonly unknown[] =>
+        host.kernel.listConnectedLinks().map(({ owner }) => owner?.containerId);
+      expect(connected().toSorted()).toEqual(['ended', 'living']);
+      await host.removePod(ended);
+      await until(async () => Promise.resolve(connected().length === 1), 'one of the namespaces has ended');
+      expect(connected()).toEqual(['living']);
     });
 
     it('serves many pods at once', async () => {
