@@ -34,7 +34,7 @@ import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
 import { accessOf, openOrchIn } from './open-orch.ts';
 import { openStoreIn } from './open-store.ts';
-import { readPluginListIn } from './read-plugin-list.ts';
+import { readInstalledListIn } from './read-installed-list.ts';
 import { ownRangesOfHost } from './own-ranges.ts';
 import { readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 
@@ -55,7 +55,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
     machine: machineOf(env),
     plugin: {
       openOrch: openOrchIn(env),
-      readPluginList: readPluginListIn(env),
+      readInstalledList: readInstalledListIn(env),
       readOfferedMtu: () => readOfferedMtu(env),
       linkKey: async () => readLinkKey(stateDir(env)),
       ownRanges: ownRangesOfHost(),

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 import type { LogSink } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
+import { keptNotesIn } from '../cni/kept-notes.ts';
 import { linkKeyIn } from '../cni/link-key.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { probeHttp } from '../cni/probe-http.ts';
@@ -15,8 +16,8 @@ import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { ownRangesOfHost } from './own-ranges.ts';
-import { readPluginListIn } from './read-plugin-list.ts';
-import { attachmentFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
+import { readInstalledListIn } from './read-installed-list.ts';
+import { attachmentFolder, keptFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 import { recoverOrphansIn } from './recover-orphans.ts';
 import { unattendedIsolation } from './unattended-isolation.ts';
 
@@ -44,8 +45,9 @@ export function pluginDependencies({ env, interrupted, readStdin, writeStderr }:
     ownRanges: ownRangesOfHost(),
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
-    readPluginList: readPluginListIn(env),
+    readInstalledList: readInstalledListIn(env),
     attachments: new AttachmentFiles(attachmentFolder(env)),
+    keptNotes: keptNotesIn(keptFolder(env)),
     linkKey: linkKeyIn(stateDir(env)),
     isolation: unattendedIsolation(env),
     openKernel: (options) =>

@@ -12,6 +12,11 @@ export function attachmentFolder(env: NodeJS.ProcessEnv): string {
   return join(stateDir(env), 'attachments');
 }
 
+/** Returns the folder of the notes of what GC kept. */
+export function keptFolder(env: NodeJS.ProcessEnv): string {
+  return join(stateDir(env), 'kept');
+}
+
 /** Returns the path of the file that exists once policies are enforced on the node. */
 export function policyMarker(env: NodeJS.ProcessEnv): string {
   return join(stateDir(env), 'policy');

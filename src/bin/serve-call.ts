@@ -8,6 +8,7 @@ import { StderrLines } from '../apps/agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import type { Log } from '../base/log.ts';
+import { keptNotesIn } from '../cni/kept-notes.ts';
 import { linkKeyIn } from '../cni/link-key.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import type { CallRecord } from '../cni/call-record.ts';
@@ -26,8 +27,8 @@ import { readVariable } from '../config/environment.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { isCutOff, openPluginStoreIn } from './open-store.ts';
-import { attachmentFolder, readOfferedMtu, stateDir } from './registration.ts';
-import { readPluginListIn } from './read-plugin-list.ts';
+import { attachmentFolder, keptFolder, readOfferedMtu, stateDir } from './registration.ts';
+import { readInstalledListIn } from './read-installed-list.ts';
 
 export interface ServeCallPorts {
   readonly node: NodeName;
@@ -69,6 +70,7 @@ export function serveCallIn({
       : callStore(nodes.get(datastore), async (phase, work) => call.stopwatch.time(phase, work));
   const bandwidthBurstMs = readVariable(own, 'NETPLUG_BANDWIDTH_BURST_MS');
   const attachments = new AttachmentFiles(attachmentFolder(own));
+  const keptNotes = keptNotesIn(keptFolder(own));
   const linkKey = linkKeyIn(stateDir(own));
   // It is there before the first call, which `plan add` predicts.
   void linkKey();
@@ -96,8 +98,9 @@ export function serveCallIn({
       ownRanges,
       openStore,
       openOrch,
-      readPluginList: readPluginListIn(env),
+      readInstalledList: readInstalledListIn(env),
       attachments,
+      keptNotes,
       linkKey,
       isolation,
       openKernel,

@@ -16,6 +16,8 @@ import type { AttachmentRecords } from './attachment-records.ts';
 import type { CallIdentity } from './call-record.ts';
 import type { ExecDelegate } from './delegate.ts';
 import type { ProbeGate } from './gates.ts';
+import type { InstalledList } from './installed-list.ts';
+import type { KeptNotes } from './kept-notes.ts';
 import type { LinkKey } from './link-name.ts';
 import type { OrchReader } from './orch-reader.ts';
 import type { PodIsolation } from './pod-isolation.ts';
@@ -52,6 +54,7 @@ export interface CniPorts extends RetryPorts {
   readonly store: CallStore;
   readonly kernel: Kernel;
   readonly attachments: AttachmentRecords;
+  readonly keptNotes: KeptNotes;
   readonly linkKey: LinkKey;
   readonly log: Log;
   readonly stopwatch: Stopwatch;
@@ -61,8 +64,8 @@ export interface CniPorts extends RetryPorts {
   readonly probeGate: ProbeGate;
   readonly orch: OrchReader;
   readonly isolation: PodIsolation;
-  /** Returns the plugin types in the installed configuration list of the network; undefined when there is none. */
-  readonly readPluginList: (network: string) => readonly string[] | undefined;
+  /** Returns what the installed configuration list of the network says; undefined when there is none. */
+  readonly readInstalledList: (network: string) => InstalledList | undefined;
   /** Returns the pod MTU, in bytes, that the agent has published; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
   /** Milliseconds of its rate that a pod with a limit sends or receives at once. */

@@ -6,12 +6,11 @@ import type { CniCall, CniPorts } from './call.ts';
 import { withdrawLeft } from './pod-isolation.ts';
 
 /**
- * Removes the links, addresses and endpoints of all attachments of this network on this node that the runtime does not
- * list as valid (CNI 1.1.0, GC). Does nothing when the runtime passes no list. Continues after a failure.
+ * Removes the links, addresses and endpoints of all attachments of this network on this node that the call does not list as valid
+ * (CNI 1.1.0, GC). The caller has asked `isGcWanted`. Continues after a failure.
  */
 export async function gc(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
-  const isKept = isKeptOf(ports, call);
-  if (isKept === undefined) return;
+  const isKept = isKeptOf(call);
   const failures: unknown[] = [];
   const isRemoved = (attachment: Attachment): boolean =>
     attachment.network === call.attachment.network && !isKept(attachment);
@@ -65,14 +64,27 @@ async function removeLinks(
   return removed;
 }
 
-/** Returns the filter for the attachments that the runtime lists as valid; logs and returns undefined without a list. */
-export function isKeptOf({ log }: Pick<CniPorts, 'log'>, { config, attachment }: CniCall): IsKept | undefined {
-  const valid = config.runtime.validAttachments;
-  if (valid === undefined) {
+/**
+ * Reports whether GC may release anything; otherwise logs why not. Without a list of valid attachments, and where the configuration
+ * list of the network sets `disableGC`, it may not: other runtimes may use the network, too.
+ */
+export function isGcWanted(
+  { log, readInstalledList }: CniPorts,
+  { config, attachment: { network } }: CniCall,
+): boolean {
+  const { runtime } = config;
+  const isDisabled = runtime.disablesGc || readInstalledList(network)?.disablesGc === true;
+  if (runtime.validAttachments !== undefined && !isDisabled) return true;
+  if (isDisabled) log.info('garbage collection skipped', { network, reason: 'its configuration sets disableGC' });
+  else {
     const reason = 'the runtime passed no list of valid attachments';
-    log.warning('garbage collection skipped', { network: attachment.network, reason });
-    return undefined;
+    log.warning('garbage collection skipped', { network, reason });
   }
-  const kept = new Set(valid.map(interfaceKey));
+  return false;
+}
+
+/** Returns the filter for the attachments that the call lists as valid. */
+export function isKeptOf({ config }: CniCall): IsKept {
+  const kept = new Set((config.runtime.validAttachments ?? []).map(interfaceKey));
   return (attachment) => kept.has(interfaceKey(attachment));
 }

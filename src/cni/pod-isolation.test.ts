@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { podFactsOf } from '../../test/support/memory-orch.ts';
-import { memoryNode, type MemoryNode } from '../../test/support/memory-node.ts';
+import { memoryNode, type MemoryNode, NETNS } from '../../test/support/memory-node.ts';
 import type { Facts } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import { formatAddress } from '../net/address.ts';
@@ -102,6 +102,7 @@ it('takes the pods that garbage collection removes out of the kernel', async () 
   const { node, links, addresses } = await nodeWithPod();
   const withdrawn = new Withdrawn();
   const conf = { cniVersion: '1.1.0', 'cni.dev/valid-attachments': [] };
+  node.kernel.endNetns(NETNS);
   expect(await node.call('GC', { conf, isolation: withdrawn.isolation(CLOSED, false) })).toMatchObject({ status: 0 });
   expect(withdrawn.interfaces).toEqual(links);
   expect(withdrawn.addresses).toEqual(addresses);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type MemoryNode, memoryNode } from '../../test/support/memory-node.ts';
+import { type MemoryNode, memoryNode, NETNS } from '../../test/support/memory-node.ts';
 import { podFactsOf } from '../../test/support/memory-orch.ts';
 import type { AttachmentRecord } from '../model/attachment-record.ts';
 import { formatAddress } from '../net/address.ts';
@@ -96,6 +96,7 @@ describe('the record of an attachment', () => {
     const kept = [{ containerID: 'c1', ifname: 'eth0' }];
     await call(node, 'GC', { conf: { ...ON, 'cni.dev/valid-attachments': kept } });
     expect(await recordsOf(node)).toHaveLength(2);
+    node.kernel.endNetns(NETNS);
     await call(node, 'GC', { conf: { ...ON, 'cni.dev/valid-attachments': [] } });
     expect(await recordsOf(node)).toEqual([other]);
   });

@@ -60,6 +60,7 @@ describe('the record of a pod that was deleted by force and runs on', () => {
     const node = await startNode();
     await ok(node, 'ADD', sandboxOf('u1', 'c1'));
     await ok(node, 'ADD', sandboxOf('u2', 'c2'));
+    node.kernel.endNetns(`${NETNS}-c1`);
     const valid = [{ containerID: 'c2', ifname: 'eth0' }];
     expect(await node.call('GC', { conf: { 'cni.dev/valid-attachments': valid } })).toMatchObject({ status: 0 });
     expect(await recorded(node)).toEqual([NEXT]);

@@ -21,6 +21,8 @@ import type { ExecDelegate } from './delegate.ts';
 import { failureFacts, failureOf, renderError } from './error-output.ts';
 import type { ProbeGate } from './gates.ts';
 import { allowsOwnNetns, type CniVerb, decodeInvocation, type Invocation } from './invocation.ts';
+import type { InstalledList } from './installed-list.ts';
+import type { KeptNotes } from './kept-notes.ts';
 import type { LinkKey } from './link-name.ts';
 import type { OrchReader } from './orch-reader.ts';
 import type { PodIsolation } from './pod-isolation.ts';
@@ -51,10 +53,11 @@ export interface PluginDependencies extends RetryPorts {
   /** Stopwatch and log are the call's. */
   readonly openStore: (datastore: Datastore, call: { readonly stopwatch: Stopwatch; readonly log: Log }) => CallStore;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
-  /** Returns the plugin types in the installed configuration list of the network; undefined when there is none. */
-  readonly readPluginList: (network: string) => readonly string[] | undefined;
+  /** Returns what the installed configuration list of the network says; undefined when there is none. */
+  readonly readInstalledList: (network: string) => InstalledList | undefined;
   /** The node's own records of its attachments. */
   readonly attachments: AttachmentRecords;
+  readonly keptNotes: KeptNotes;
   readonly linkKey: LinkKey;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
   readonly isolation: PodIsolation;

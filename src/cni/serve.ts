@@ -5,7 +5,7 @@ import type { CniCall, CniPorts } from './call.ts';
 import { check, readPrevious } from './check.ts';
 import { delegatedAddresses } from './delegated-addresses.ts';
 import { del } from './del.ts';
-import { gc, isKeptOf } from './gc.ts';
+import { gc, isGcWanted, isKeptOf } from './gc.ts';
 import { hostLocalConf } from './host-local-conf.ts';
 import { readPodSubnets, WHOLE_FAMILIES } from './pod-subnets.ts';
 import type { Invocation } from './invocation.ts';
@@ -13,6 +13,7 @@ import { ipamAdd } from './ipam-add.ts';
 import { ownAddresses } from './own-addresses.ts';
 import { addressesIn, type CniResult } from './result.ts';
 import { assertEnforceable } from './pod-isolation.ts';
+import { spareLiving } from './spare-living.ts';
 import { status } from './status.ts';
 
 /** Serves one verb of the main plugin. */
@@ -32,7 +33,7 @@ export async function serveNetwork(
       await check(ports, source, call);
       break;
     case 'GC':
-      await gc(ports, source, call);
+      if (isGcWanted(ports, call)) await gc(ports, source, await spareLiving(ports, call));
       break;
     case 'STATUS':
       await status(source, call, async () => assertEnforceable(ports, call));
@@ -66,11 +67,9 @@ export async function serveIpam(
     case 'CHECK':
       await source.check(call, addressesIn(readPrevious(call).ips));
       break;
-    case 'GC': {
-      const isKept = isKeptOf(ports, call);
-      if (isKept !== undefined) await source.collect(call, isKept);
+    case 'GC':
+      if (isGcWanted(ports, call)) await source.collect(call, isKeptOf(call));
       break;
-    }
     case 'STATUS':
       await status(source, call);
       break;
@@ -80,11 +79,11 @@ export async function serveIpam(
   return undefined;
 }
 
-function sourceOf(ports: CniPorts, { config, raw }: CniCall, path: readonly string[]): AddressSource {
+function sourceOf(ports: CniPorts, { config }: CniCall, path: readonly string[]): AddressSource {
   const { ipam } = config;
   if (ipam.type === 'netplug-ipam') return ownAddresses(ports, ipam);
   if (ipam.type === 'other') {
-    return delegatedAddresses(ports, { plugin: ipam.plugin, confOf: async () => Promise.resolve(raw) }, path);
+    return delegatedAddresses(ports, { plugin: ipam.plugin, confOf: async ({ raw }) => Promise.resolve(raw) }, path);
   }
   const { podCidrPaths } = ipam;
   return delegatedAddresses(
@@ -94,7 +93,7 @@ function sourceOf(ports: CniPorts, { config, raw }: CniCall, path: readonly stri
       // In DEL and GC host-local finds addresses by container. They must not depend on the API.
       confOf: async (call, command) => {
         const needsNone = podCidrPaths.length === 0 || command === 'DEL' || command === 'GC';
-        return hostLocalConf(raw, needsNone ? WHOLE_FAMILIES : await readPodSubnets(ports, call));
+        return hostLocalConf(call.raw, needsNone ? WHOLE_FAMILIES : await readPodSubnets(ports, call));
       },
     },
     path,

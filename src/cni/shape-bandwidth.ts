@@ -11,10 +11,10 @@ const PLUGIN = 'bandwidth';
  * Returns the limits of the pod's `orch/*-bandwidth` annotations. None apply unless the network's configuration list
  * contains the standard bandwidth plugin: the runtime then calls its DEL with that of the list.
  */
-export function bandwidthOf({ readPluginList, log }: CniPorts, call: CniCall): Bandwidth | undefined {
+export function bandwidthOf({ readInstalledList, log }: CniPorts, call: CniCall): Bandwidth | undefined {
   const wanted = call.orchPod === undefined ? undefined : decodeBandwidth(call.orchPod.facts);
   if (wanted === undefined) return undefined;
-  const listed = readPluginList(call.attachment.network);
+  const listed = readInstalledList(call.attachment.network)?.plugins;
   if (listed?.includes(PLUGIN) === true) return wanted;
   const reason = listed === undefined ? 'the network has no configuration list' : 'its list has no bandwidth plugin';
   log.info('bandwidth annotations ignored', { network: call.attachment.network, reason });

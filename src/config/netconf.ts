@@ -85,4 +85,6 @@ export interface RuntimeInput {
   readonly mac: string | undefined;
   /** `cni.dev/valid-attachments`, or the older `cni.dev/attachments`; undefined when the key is absent. */
   readonly validAttachments: readonly { readonly containerId: string; readonly ifName: string }[] | undefined;
+  /** `disableGC`, which belongs into the list; runtimes do not pass it on, but an entry may have it. */
+  readonly disablesGc: boolean;
 }

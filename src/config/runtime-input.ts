@@ -26,7 +26,17 @@ export function readRuntimeInput(raw: Raw, { problems }: Findings): RuntimeInput
     ips: fromConfig ?? fromArgs ?? [],
     mac: readMac(valueOf(config, 'mac'), problems),
     validAttachments: readAttachments(raw, problems),
+    disablesGc: disablesGc(raw),
   };
+}
+
+/**
+ * Reports whether a configuration, or a list, sets `disableGC` (CNI 1.1.0): runtimes must not call GC then. Runtimes also accept
+ * the string.
+ */
+export function disablesGc(raw: Raw): boolean {
+  const value = ownValue(raw, 'disableGC');
+  return value === true || value === 'true';
 }
 
 /** Reports whether the runtime passes ranges to `host-local`. */

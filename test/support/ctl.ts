@@ -51,7 +51,7 @@ function missing(): never {
 /** A node without a configuration of its runtime. */
 export const NO_PLUGIN: CtlPorts['plugin'] = {
   openOrch: missing,
-  readPluginList: () => undefined,
+  readInstalledList: () => undefined,
   readOfferedMtu: () => undefined,
   linkKey: async () => Promise.resolve('key'),
   ownRanges: () => [],

@@ -2,6 +2,7 @@ import { type Clock, virtualClock } from '../../src/base/clock.ts';
 import { type Log, silentLog } from '../../src/base/log.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
+import { type KeptNotes, memoryKeptNotes } from '../../src/cni/kept-notes.ts';
 import type { UsedRange } from '../../src/model/used-range.ts';
 import type { Program } from '../../src/cni/call-record.ts';
 import type { ExecDelegate } from '../../src/cni/delegate.ts';
@@ -33,6 +34,7 @@ export interface MemoryNode {
   readonly clock: Clock;
   readonly kernel: MemoryKernel;
   readonly attachments: AttachmentRecords;
+  readonly keptNotes: KeptNotes;
   readonly database: MemoryDatabase;
   /** How long the datastore has taken so far. */
   storeMs(): number;
@@ -49,7 +51,7 @@ export interface MemoryNode {
       log?: Log;
       ownRanges?: readonly UsedRange[];
       /** The plugins in the configuration list of the network, and how they are called. */
-      plugins?: { readonly listed: readonly string[]; readonly exec: ExecDelegate };
+      plugins?: { readonly listed: readonly string[]; readonly disablesGc?: boolean; readonly exec: ExecDelegate };
     },
   ): Promise<CallOutcome>;
 }
@@ -64,6 +66,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
   await seed.createResource(poolOf('blue', '10.65.0.0/16'), never);
   await seed.createResource(nodeOf('node-a'), never);
   const attachments = memoryRecords();
+  const keptNotes = memoryKeptNotes();
   let storeMs = 0;
   const pause = async (): Promise<void> => {
     if (delays.store === 0) return;
@@ -78,6 +81,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
     clock,
     kernel,
     attachments,
+    keptNotes,
     database,
     storeMs: () => storeMs,
     call: async (verb, more = {}) => {
@@ -113,8 +117,10 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         ownRanges: () => ownRanges,
         openStore: () => setUp(openMemoryStore(database, { pause })),
         openOrch: () => memoryOrch(pods),
-        readPluginList: () => plugins?.listed,
+        readInstalledList: () =>
+          plugins === undefined ? undefined : { plugins: plugins.listed, disablesGc: plugins.disablesGc === true },
         attachments,
+        keptNotes,
         linkKey: async () => Promise.resolve(linkKey),
         isolation,
         openKernel: () => setUp(kernel),

@@ -2,6 +2,7 @@ import type { RetryPorts } from '../../base/back-off.ts';
 import type { Inspector } from '../../datastore/inspector.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { LinkKey } from '../../cni/link-name.ts';
+import type { InstalledList } from '../../cni/installed-list.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
 import type { Datastore, OrchSettings } from '../../config/connection.ts';
 import type { Env } from '../../config/environment.ts';
@@ -45,8 +46,8 @@ export interface CtlPorts extends HostPorts, RetryPorts {
 /** The dependencies of ADD besides datastore and kernel. */
 export interface PluginPorts {
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
-  /** Returns the plugin types of the installed network list of that name; undefined when there is none. */
-  readonly readPluginList: (network: string) => readonly string[] | undefined;
+  /** Returns what the installed network list of that name says; undefined when there is none. */
+  readonly readInstalledList: (network: string) => InstalledList | undefined;
   /** Returns the MTU in bytes that the node's agent offers; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
   /** Returns the key under which the node names links; undefined for a user who may not read it. */

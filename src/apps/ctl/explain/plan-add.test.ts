@@ -62,7 +62,7 @@ async function plan(conf: object = {}, more = '', pods: readonly PodFacts[] = []
     openKernel: () => node.kernel,
     plugin: {
       openOrch: () => memoryOrch(pods),
-      readPluginList: () => undefined,
+      readInstalledList: () => undefined,
       readOfferedMtu: () => undefined,
       linkKey: async () => Promise.resolve('key'),
       ownRanges: () => own,

@@ -9,6 +9,7 @@ import type { CniPorts } from '../../../cni/call.ts';
 import { decodeCall } from '../../../cni/decode-call.ts';
 import type { ExecDelegate } from '../../../cni/delegate.ts';
 import type { Invocation } from '../../../cni/invocation.ts';
+import { memoryKeptNotes } from '../../../cni/kept-notes.ts';
 import { renderResult } from '../../../cni/result.ts';
 import { serveNetwork } from '../../../cni/serve.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
@@ -35,7 +36,7 @@ export interface PlanPorts extends RetryPorts {
   readonly orch: OrchReader;
   /** What the node itself needs. */
   readonly ownRanges: readonly UsedRange[];
-  readonly plugin: Pick<PluginPorts, 'readPluginList' | 'readOfferedMtu' | 'bandwidthBurstMs' | 'linkKey'>;
+  readonly plugin: Pick<PluginPorts, 'readInstalledList' | 'readOfferedMtu' | 'bandwidthBurstMs' | 'linkKey'>;
 }
 
 export interface AddRequest {
@@ -105,6 +106,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     store: store.store,
     kernel: kernel.kernel,
     attachments,
+    keptNotes: memoryKeptNotes(),
     log: warningsInto(warnings),
     stopwatch: new Stopwatch(ports.clock, 'plan'),
     execDelegate,

@@ -52,7 +52,7 @@ async function run(
     openKernel: () => node.kernel,
     plugin: {
       openOrch: () => memoryOrch(pods),
-      readPluginList: () => undefined,
+      readInstalledList: () => undefined,
       readOfferedMtu: () => undefined,
       linkKey: async () => Promise.resolve('key'),
       ownRanges: () => own,

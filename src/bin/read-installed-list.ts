@@ -2,10 +2,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
 import { readVariable } from '../config/environment.ts';
+import type { InstalledList } from '../cni/installed-list.ts';
 import { isJsonObject } from '../cni/result.ts';
+import { disablesGc } from '../config/runtime-input.ts';
 
-/** Returns a function that reads the plugin types of a network list in the runtime's configuration folder; undefined without one. */
-export function readPluginListIn(env: NodeJS.ProcessEnv): (network: string) => readonly string[] | undefined {
+/** Returns a function that reads a network list in the runtime's configuration folder; undefined without one. */
+export function readInstalledListIn(env: NodeJS.ProcessEnv): (network: string) => InstalledList | undefined {
   return (network) => {
     const folder = readVariable(env, 'NETPLUG_CNI_CONF_DIR');
     for (const file of namesIn(folder)
@@ -13,7 +15,8 @@ export function readPluginListIn(env: NodeJS.ProcessEnv): (network: string) => r
       .sort()) {
       const list = tryRead(join(folder, file));
       if (!isJsonObject(list) || list['name'] !== network || !Array.isArray(list['plugins'])) continue;
-      return list['plugins'].flatMap((entry: unknown) => (isJsonObject(entry) ? String(entry['type']) : []));
+      const plugins = list['plugins'].flatMap((entry: unknown) => (isJsonObject(entry) ? String(entry['type']) : []));
+      return { plugins, disablesGc: disablesGc(list) };
     }
     return undefined;
   };
