@@ -260,6 +260,9 @@ function findingsOf({ cluster, nodes }: Pick<Simulation, 'cluster' | 'nodes'>): 
       local: {
         nodes: new Set([name]),
         attached: new Set(),
+        used: new Set(),
+        unconnected: [],
+        running: [],
         links: living.map(({ owner }, index) => ({
           name: `npl${owner.containerId}`,
           index,

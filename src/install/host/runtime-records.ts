@@ -46,9 +46,15 @@ export interface RuntimeRecord extends Attachment {
 
 export type PluginEntry = Readonly<Record<string, unknown>> & { readonly type: string };
 
-/** Returns the records of interfaces in networks whose list contains netplug, ordered by file name. */
-export async function listRuntimeRecords(folder: string): Promise<readonly RuntimeRecord[]> {
-  const names = ((await readdir(folder).catch(ignoreMissing)) ?? []).sort();
+/**
+ * Returns the records of interfaces in networks whose list contains netplug, ordered by file name. Files whose name does not pass
+ * `isWanted` are not read: it ends with `-<containerId>-<ifName>`.
+ */
+export async function listRuntimeRecords(
+  folder: string,
+  isWanted: (fileName: string) => boolean = () => true,
+): Promise<readonly RuntimeRecord[]> {
+  const names = ((await readdir(folder).catch(ignoreMissing)) ?? []).filter(isWanted).sort();
   const records: RuntimeRecord[] = [];
   for (const slice of slicesOf(names, READ_AT_ONCE)) {
     const read = await Promise.all(slice.map(async (name) => readRecord(folder, name)));

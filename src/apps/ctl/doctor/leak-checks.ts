@@ -11,10 +11,11 @@ export const LEAKS: Topic = {
   scope: 'cluster',
   needsRecords: true,
   checks: IPAM_CHECKS.filter((check) => !isOf(check, 'unreadable-record')),
-  examine: async ({ context, store, includesNode }) => {
-    const kernel = includesNode ? context.ports.openKernel() : undefined;
+  examine: async ({ context, store, connection, includesNode }) => {
     const options = { node: undefined, graceSeconds: GRACE_SECONDS };
-    const { findings } = await lookTwice(context, await store(), { kernel, options });
+    const { datastore } = await connection();
+    const here = includesNode ? { kernel: context.ports.openKernel(), datastore } : undefined;
+    const { findings } = await lookTwice(context, await store(), { here, options });
     const shown = findings.filter((finding) => !isOf(finding, 'unreadable-record'));
     return { measured: [], findings: shown.map(shownFinding) };
   },

@@ -72,10 +72,17 @@ const state = (more: Partial<IpamState>): IpamState => ({
   graceMs: 120_000,
   ...more,
 });
-const local = (...links: HostLink[]): IpamState['local'] => ({
+const HERE = {
   nodes: new Set([node]),
+  links: [],
+  attached: new Set<string>(),
+  used: new Set<string>(),
+  unconnected: [],
+  running: [],
+};
+const local = (...links: HostLink[]): IpamState['local'] => ({
+  ...HERE,
   links,
-  attached: new Set(),
 });
 const kinds = (more: Partial<IpamState>): string[] =>
   checkIpam(state(more)).map(
@@ -134,7 +141,7 @@ describe('a check of addresses', () => {
   });
 
   it('leaves an interface alone whose address is in the journal of the agent only', () => {
-    const pending = { nodes: new Set([node]), links: [link('z')], attached: new Set(['z/eth0']) };
+    const pending = { ...HERE, links: [link('z')], attached: new Set(['z/eth0']) };
     expect(kinds({ local: pending })).toEqual([]);
     const stray = {
       blocks,

@@ -66,7 +66,9 @@ function judge(
     if (!isProven) return [ipamFinding('endpoint-missing', { subject, found: `${found}, although ${use}` })];
     return [ipamFinding('leaked-address', { subject, found, repair: { kind: 'release', allocation, endpoint: of } })];
   };
-  if (isYoung) return [];
+  // The namespace of its pod lives: another check names it, and the address stays with it.
+  const isUnconnected = here?.unconnected.some((each) => interfaceKey(each) === interfaceKey(allocation)) === true;
+  if (isYoung || isUnconnected) return [];
   if (endpoint === undefined) {
     if (link !== undefined) {
       return [
@@ -100,7 +102,10 @@ function isServedHere(here: LocalState | undefined, { network }: Allocation): bo
 }
 
 /** Whether the holder's pod exists, or may, where endpoints alone prove nothing: the API need not know a static pod. */
-export function isPodThere({ pods }: Pick<IpamState, 'pods'>, { namespace, pod, podUid }: Allocation): boolean {
+export function isPodThere(
+  { pods }: Pick<IpamState, 'pods'>,
+  { namespace, pod, podUid }: Pick<Allocation, 'namespace' | 'pod' | 'podUid'>,
+): boolean {
   const name = `${namespace ?? ''}/${pod ?? ''}`;
   const uid = pods?.get(name);
   if (pods?.has(name) !== true) return pods !== undefined && isStaticPodUid(podUid);

@@ -2,6 +2,7 @@ import { attachmentFindings } from './attachment-findings.ts';
 import { blockFindings } from './block-findings.ts';
 import { type IpamFinding, ipamFinding, type IpamState } from './finding.ts';
 import { tunnelFindings } from './tunnel-findings.ts';
+import { unconnectedFindings } from './unconnected-findings.ts';
 
 /** Returns every inconsistency in the records and in the kernel of this node. Pure. */
 export function checkIpam(state: IpamState): IpamFinding[] {
@@ -9,6 +10,7 @@ export function checkIpam(state: IpamState): IpamFinding[] {
     ...state.unreadable.map((found) => ipamFinding('unreadable-record', { subject: found, found })),
     ...blockFindings(state.blocks, state.pools),
     ...attachmentFindings(state),
+    ...unconnectedFindings(state),
     ...tunnelFindings(state),
   ];
 }

@@ -1,5 +1,6 @@
 import type { CheckInfo, Finding } from '../../../checks/check.ts';
 import type { HostLink } from '../../../dataplane/kernel.ts';
+import type { UnconnectedPod } from '../../../install/host/unconnected-pods.ts';
 import type { Stored } from '../../../datastore/allocation-store.ts';
 import type { Allocation, IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
@@ -27,6 +28,12 @@ export interface LocalState {
   /** The names under which this machine may hold addresses. */
   readonly nodes: ReadonlySet<string>;
   readonly links: readonly HostLink[];
+  /** Addresses that lead to links, or that their ADD gave them, in canonical text. */
+  readonly used: ReadonlySet<string>;
+  /** What the runtime has recorded of pods whose namespaces exist and that have no link. */
+  readonly unconnected: readonly UnconnectedPod[];
+  /** The pods that the API has on this machine, with the addresses that their kubelet reports; none where it cannot be asked. */
+  readonly running: readonly WorkloadEndpoint[];
   /**
    * `<containerId>/<ifName>` of attachments that the node itself knows: what its agent has decided and may not have
    * published yet, and those whose addresses are in no block of netplug.
@@ -48,6 +55,7 @@ const CHECKS = {
   'address-held-twice': { severity: 'error', expected: 'one holder for an address' },
   'endpoint-missing': { severity: 'warning', expected: 'an endpoint for every interface with an address' },
   'endpoint-without-address': { severity: 'warning', expected: 'endpoints whose addresses are assigned in a block' },
+  'pod-without-interface': { severity: 'error', expected: 'an interface of netplug for every running pod' },
   'stray-link': { severity: 'warning', expected: 'host interfaces that belong to a pod' },
   'block-fault': { severity: 'error', expected: 'consistent blocks' },
   'block-outside-pools': { severity: 'warning', expected: 'blocks inside pools' },
@@ -70,8 +78,19 @@ export interface IpamFinding extends Finding {
 
 export function ipamFinding(
   name: IpamCheck,
-  { repair, ...rest }: { readonly subject: string; readonly found: string; readonly repair?: Repair | undefined },
+  {
+    repair,
+    remedy,
+    ...rest
+  }: {
+    readonly subject: string;
+    readonly found: string;
+    readonly repair?: Repair | undefined;
+    /** What to do where neither a repair nor the records help. */
+    readonly remedy?: string;
+  },
 ): IpamFinding {
+  if (remedy !== undefined) return { id: `ipam/${name}`, ...CHECKS[name], ...rest, remedy };
   const all = name === 'unconfirmed-address' ? ' --unconfirmed' : '';
   const help =
     repair === undefined

@@ -4,6 +4,10 @@ import { join } from 'node:path';
 import { silentLog } from '../../../base/log.ts';
 import { AttachmentFiles } from '../../../cni/attachment-files.ts';
 import type { Kernel } from '../../../dataplane/kernel.ts';
+import { formatAddress } from '../../../net/address.ts';
+import type { Datastore } from '../../../config/connection.ts';
+import { findUnconnectedPods } from '../../../install/host/unconnected-pods.ts';
+import { readRunningPods } from './read-running-pods.ts';
 import { interfaceKey } from '../../../model/names.ts';
 import { attachmentsInJournals } from '../../../ipam/node/orphaned-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
@@ -34,8 +38,9 @@ export interface CheckOptions {
 /** Lists inconsistencies and, with --fix, releases leaked addresses. Returns 1 when findings are left. */
 export async function ipamCheck(context: Context, options: CheckOptions): Promise<Status> {
   const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
-  return withStore(context, options.mode === 'fix' ? 'write' : 'read', async (store) => {
-    const { state, findings } = await lookTwice(context, store, { kernel, options });
+  return withStore(context, options.mode === 'fix' ? 'write' : 'read', async (store, datastore) => {
+    const here = kernel === undefined ? undefined : { kernel, datastore };
+    const { state, findings } = await lookTwice(context, store, { here, options });
     const isNote = (finding: IpamFinding): boolean =>
       isOf(finding, 'unconfirmed-address') && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);
@@ -51,11 +56,17 @@ export async function ipamCheck(context: Context, options: CheckOptions): Promis
   });
 }
 
+interface LookedAt {
+  /** This machine, and the datastore by which pods of it can be found; undefined leaves both out. */
+  readonly here: { readonly kernel: Kernel; readonly datastore: Datastore } | undefined;
+  readonly options: Pick<CheckOptions, 'node' | 'graceSeconds'>;
+}
+
 /** Returns the findings that two reads, a moment apart, both show. */
 export async function lookTwice(
   context: Context,
   store: AllocationStore & ResourceStore,
-  from: { readonly kernel: Kernel | undefined; readonly options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
+  from: LookedAt,
 ): Promise<{ readonly state: IpamState; readonly findings: readonly IpamFinding[] }> {
   const state = await readState(context, store, from);
   const first = checkIpam(state);
@@ -88,16 +99,17 @@ async function repaired(
 
 /** Blocks are read before endpoints and nodes: an allocation that none of them names was in none when it was made. */
 async function readState(
-  { ports, io, signal }: Context,
+  context: Context,
   store: AllocationStore & ResourceStore,
-  { kernel, options }: { kernel: Kernel | undefined; options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
+  { here, options }: LookedAt,
 ): Promise<IpamState> {
+  const { ports, io, signal } = context;
   const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);
   const { endpoints, pods, problems: unreadableEndpoints } = await store.listEndpoints(undefined, signal);
   const pools = await store.listResources('IPPool', signal);
   const nodes = await store.listResources('Node', signal);
   const own = [ports.readRegisteredName(), ports.hostname].filter((name) => name !== undefined);
-  const links = kernel?.listHostLinks();
+  const links = here?.kernel.listHostLinks();
   const isHere = options.node === undefined || isThisMachine(options.node, { links, endpoints });
   if (!isHere && !own.includes(options.node)) {
     const why = `no interface of this machine belongs to node "${options.node}"`;
@@ -107,7 +119,17 @@ async function readState(
   const inJournals = attachmentsInJournals(join(ports.machine.stateDir, 'journal'));
   const { records } = await new AttachmentFiles(join(ports.machine.stateDir, 'attachments')).list();
   const attached = new Set([...inJournals, ...records.map(({ attachment }) => interfaceKey(attachment))]);
-  const local: LocalState | undefined = links === undefined ? undefined : { nodes: names, links, attached };
+  const local: LocalState | undefined =
+    here === undefined || links === undefined
+      ? undefined
+      : {
+          nodes: names,
+          links,
+          attached,
+          used: await usedAddresses(here.kernel, links),
+          unconnected: await findUnconnectedPods(here.kernel, ports.machine.resultsDir),
+          running: await readRunningPods(context, { datastore: here.datastore, nodes: names }),
+        };
   return {
     blocks: blocks.map(({ value }) => value),
     endpoints,
@@ -119,6 +141,13 @@ async function readState(
     nowMs: ports.clock.now(),
     graceMs: options.graceSeconds * 1000,
   };
+}
+
+async function usedAddresses(kernel: Kernel, links: LocalState['links']): Promise<ReadonlySet<string>> {
+  const routed = await kernel.listPodAddresses();
+  return new Set(
+    [...links.flatMap(({ addresses }) => addresses), ...routed.map(({ address }) => address)].map(formatAddress),
+  );
 }
 
 /**

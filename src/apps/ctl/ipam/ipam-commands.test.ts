@@ -1,11 +1,12 @@
 import { takeSlot } from '../../../../test/support/block-edits.ts';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, machineIn, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { type MemoryNode, memoryNode, NETNS } from '../../../../test/support/memory-node.ts';
+import { recordText } from '../../../../test/support/runtime-record.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
@@ -114,6 +115,30 @@ describe('ipam release', () => {
     expect(await run(`ipam release --from-report ${file}`)).toMatchObject({ status: 64 });
   });
 });
+
+describe('ipam check', () => {
+  it('names a running pod that lost its interface, and does not free the address of a pod that runs', async () => {
+    const address = await addPod();
+    const [link] = node.kernel.listHostLinks();
+    await node.kernel.remove(link!.name, link!.owner!);
+    const leaked = await run('ipam check --grace 0 -o json');
+    expect(findingIds(leaked)).toEqual(['ipam/leaked-address']);
+    const machine = machineIn(folder);
+    await mkdir(machine.resultsDir);
+    await writeFile(join(machine.resultsDir, 'k8s-pod-network-c1-eth0'), recordText({ netns: NETNS }));
+    const checked = await run('ipam check --grace 0 --fix -o json');
+    expect(findingIds(checked)).toEqual(['ipam/pod-without-interface']);
+    expect(checked.out).toContain('pod \\"shop/web\\" has no interface');
+    expect([...(await held()).keys()]).toEqual([address]);
+    await run(`ipam release --ip ${address} --force`);
+    expect(await held()).toEqual(new Map());
+    expect(findingIds(await run('ipam check -o json'))).toEqual(['ipam/pod-without-interface']);
+  });
+});
+
+function findingIds({ out }: Ran): readonly string[] {
+  return (JSON.parse(out) as { findings: { id: string }[] }).findings.map(({ id }) => id);
+}
 
 describe('ipam configure', () => {
   it('shows what there is, and changes what is given', async () => {

@@ -29,7 +29,8 @@ const messages = (nodes: readonly Node[] | undefined, allocation = held('vxlan.n
   const block = takeSlot(emptyBlock(parseCidr(cidr), nodeName('n1')), 0, allocation);
   const pools = [poolOf('v4', '10.0.0.0/16'), poolOf('v6', 'fd00::/64')];
   const common = { endpoints: [], unreadable: [], nowMs: NOW, graceMs: 120_000 };
-  const local = { nodes: new Set(['n1']), links: [], attached: new Set<string>() };
+  const none = { links: [], attached: new Set<string>(), used: new Set<string>(), unconnected: [], running: [] };
+  const local = { nodes: new Set(['n1']), ...none };
   const state: IpamState = { ...common, blocks: [block], pools, nodes, local };
   return checkIpam(state).map(({ id, found, repair }) => `${id}: ${found} (${repair?.kind ?? 'no repair'})`);
 };

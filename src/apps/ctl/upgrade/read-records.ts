@@ -61,7 +61,7 @@ export async function readRecordFacts(
   for (const kind of KIND_NAMES.filter((each) => !isRead(each))) await list(kind);
   const looked = isThere('IPPool')
     ? await attempts.read('addresses', undefined, async () =>
-        lookTwice(context, store, { kernel: undefined, options: { node: undefined, graceSeconds: GRACE_SECONDS } }),
+        lookTwice(context, store, { here: undefined, options: { node: undefined, graceSeconds: GRACE_SECONDS } }),
       )
     : undefined;
   const faults = looked?.findings.filter(
