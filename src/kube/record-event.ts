@@ -18,6 +18,7 @@ export interface EventText {
   readonly reason:
     | 'NetplugAnnotation'
     | 'NetplugPolicyDenied'
+    | 'NetplugInterfaceMissing'
     | 'NetplugAddressesLeaked'
     | 'NetplugAddressesReleased'
     | 'NetplugPoolNearlyFull'

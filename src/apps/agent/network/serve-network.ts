@@ -9,6 +9,7 @@ import { type FanOutSource, fanOutGauges, shownFanOut } from './fan-out-standing
 import type { TableFollower } from './follow-tables.ts';
 import type { FlowObserver } from './flows/flow-observer.ts';
 import type { RateBounder } from './host/bound-rates.ts';
+import type { AttachmentWatch } from './host/attachment-watch.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { ShownParts } from './shown-network.ts';
@@ -60,6 +61,7 @@ interface ServePorts {
   readonly rates: Pick<RateBounder, 'problems' | 'run'>;
   /** The tables of nftables, as other programs change them. */
   readonly tables: Pick<TableFollower, 'problems' | 'run'>;
+  readonly attachments: Pick<AttachmentWatch, 'problems' | 'readKept' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
   /** The sidecars of pods, which judge requests. */
   readonly sidecars: Pick<SidecarServer, 'show' | 'problems' | 'standing' | 'run'>;
@@ -76,7 +78,7 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
   const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings } = ports;
-  const { podLinks, rates, sidecars, tables, relayOwn, findServers } = ports;
+  const { podLinks, rates, attachments, sidecars, tables, relayOwn, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -90,7 +92,7 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
       await Promise.all([policy.run(signal), sidecars.run(signal)]);
     };
     const others = [{ run: runPolicy }, { run: relayOwn }, { run: findServers }];
-    const parts = [network, podLinks, rates, flows, settings, tables, ...others];
+    const parts = [network, podLinks, rates, attachments, flows, settings, tables, ...others];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (!stop.signal.aborted) throw cause;
@@ -113,6 +115,8 @@ async function answer(
       case 'show':
         return { kind: 'show', id, network: await shownWith(parts, signal) };
       case 'status':
+        // What a call has just kept is shown at once.
+        await parts.attachments.readKept();
         return { kind: 'status', id, status: statusWith(parts) };
       case 'flows':
         return { kind: 'flows', id, flows: await flows.show(message.question) };
@@ -137,7 +141,7 @@ function shownSidecar({ ports, problems, ...rest }: ShownSidecar): NonNullable<S
 }
 
 function statusWith(parts: Parts): NetworkStatus {
-  const { network, policy, flows, settings, podLinks, rates, tables, threads, fanOut, sidecars } = parts;
+  const { network, policy, flows, settings, podLinks, rates, attachments, tables, threads, fanOut, sidecars } = parts;
   const failures = [...policy.failures(), ...podLinks.failures()];
   return {
     standing: {
@@ -157,6 +161,7 @@ function statusWith(parts: Parts): NetworkStatus {
       asNodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
       asNodeProblems(PROBLEMS.rates, rates.problems()),
       tables.problems(),
+      attachments.problems(),
       asNodeProblems(PROBLEMS.sidecars, sidecars.problems()),
       asNodeProblems(PROBLEMS.settings, settings.problems()),
     ].flat(),

@@ -142,7 +142,7 @@ export const ROLES = {
       core(
         ['events'],
         ['create'],
-        'A warning on the pod about an annotation that cannot work as meant, or a connection that policies denied',
+        'A warning on the pod about an annotation that cannot work as meant, a connection that policies denied, or an interface that is gone',
       ),
     ],
   },
