@@ -99,6 +99,7 @@ export const TWO_MODES: Readonly<Record<string, 'both' | Mode>> = {
   'cluster-datastores-kv': 'both',
   'cluster-datastores-orch': 'both',
   cni: 'both',
+  gc: 'both',
   containerd: 'both',
   'ctl-datastore': 'agent',
   'etcd-upgrade': 'both',

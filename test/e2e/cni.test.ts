@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } 
 import { CNI_VERSIONS } from '../../src/config/netconf.ts';
 import { MODE } from '../support/agent.ts';
 import { newNetns } from '../support/netns.ts';
-import { AS_OTHER_NODE, type Json, startNode, type TestNode } from '../support/node.ts';
+import { type Json, startNode, type TestNode } from '../support/node.ts';
 
 let node: TestNode;
 beforeAll(async () => {
@@ -16,8 +16,9 @@ afterAll(async () => {
 
 afterEach(async () => releaseAll());
 
-/** Releases every attachment of the network and node that the configuration names. */
+/** Releases every attachment of the network and node that the configuration names. No pod runs afterwards. */
 async function releaseAll(more: object = {}, env = {}): Promise<void> {
+  await node.endPods();
   const conf = node.netconf({ ...more, 'cni.dev/valid-attachments': [] });
   expect(await node.cni('GC', { conf, env })).toMatchObject({ status: 0 });
 }
@@ -277,44 +278,6 @@ describe('CHECK', () => {
     const call = { containerId: nextId(), netns: pod.path };
     expect((await node.cni('CHECK', { ...call, conf: node.netconf() })).json.code).toBe(7);
     expect((await node.cni('CHECK', { ...call, conf: node.netconf({ cniVersion: '0.3.1' }) })).json.code).toBe(1);
-  });
-});
-
-describe('GC', () => {
-  it('releases what is not listed, on this node and network only; without a list nothing, with an empty one everything', async () => {
-    const conf = node.netconf({ ipam: dual });
-    const other = node.netconf({ name: 'other-net' });
-    const far = node.netconf({ nodename: 'node-b' });
-    onTestFinished(async () => {
-      await releaseAll({ name: 'other-net' });
-      await releaseAll({ nodename: 'node-b' }, AS_OTHER_NODE);
-    });
-    const attach = async (base: object, env = {}): Promise<string> => {
-      const pod = await node.pod();
-      const containerId = nextId();
-      expect((await node.cni('ADD', { containerId, netns: pod.path, conf: base, env })).status).toBe(0);
-      return containerId;
-    };
-    const [kept, dropped] = [await attach(conf), await attach(conf)];
-    const elsewhere = await attach(other);
-    // An ADD first records addresses that links of the kernel use and the datastore has lost. The two nodes share a kernel.
-    await node.settled();
-    const remote = await attach(far, AS_OTHER_NODE);
-    const holders = async (): Promise<string[]> => (await node.endpoints()).map(({ spec }) => spec.containerID).sort();
-
-    expect((await node.cni('GC', { conf })).status).toBe(0);
-    expect(await holders()).toEqual([kept, dropped, elsewhere, remote].sort());
-
-    const valid = [{ containerID: kept, ifname: 'eth0' }];
-    expect((await node.cni('GC', { conf: { ...conf, 'cni.dev/valid-attachments': valid } })).status).toBe(0);
-    expect(await holders()).toEqual([kept, elsewhere, remote].sort());
-    expect(await node.heldAddresses()).toHaveLength(4);
-    // All links of one kernel are one node's, so the link made in the name of node-b went as well.
-    expect(await node.hostLinks()).toHaveLength(2);
-
-    for (const { name } of [conf, other]) await releaseAll({ name });
-    await releaseAll({ nodename: 'node-b' }, AS_OTHER_NODE);
-    await expectNothingLeft();
   });
 });
 

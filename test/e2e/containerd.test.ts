@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { startAgent } from '../support/agent.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 import type { Conflist } from '../support/chain.ts';
 import { type Containerd, startContainerd } from '../support/containerd.ts';
 import { type Json, startNode, type TestNode, until } from '../support/node.ts';
@@ -144,6 +145,26 @@ describe('a pod sandbox of the CRI', () => {
     for (const ip of ips) expect(await node.host.ping(ip)).toBe(true);
     await containerd.removeSandbox(id);
     await expectNothing(node);
+  });
+
+  it('is named by ipam check and doctor, and keeps its addresses, when its interface is gone', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    const id = await containerd.runSandbox(POD);
+    const say = async (...words: string[]): Promise<string> => {
+      const env = { KV_ENDPOINTS: 'http://127.0.0.1:2379', NODENAME: node.name };
+      return (await node.run([NETPLUGCTL, ...words], { env })).stdout;
+    };
+    expect(await say('ipam', 'check', '--grace', '0')).toContain('nothing wrong is left');
+    const held = await node.heldAddresses();
+    for (const link of await node.hostLinks()) await node.exec('ip', 'link', 'delete', 'dev', link);
+    const named = /pod "shop\/web-0" has no interface "eth0", although its network namespace "[^"]+" exists/;
+    expect(await say('ipam', 'check', '--grace', '0', '--fix')).toMatch(named);
+    expect(await say('doctor', '--socket', node.socket)).toMatch(named);
+    expect(await node.heldAddresses()).toEqual(held);
+    await containerd.removeSandbox(id);
+    await expectNothing(node);
+    expect(await say('ipam', 'check', '--grace', '0')).toContain('nothing wrong is left');
   });
 
   it.each([

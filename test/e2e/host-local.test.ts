@@ -17,6 +17,7 @@ afterAll(async () => node?.[Symbol.asyncDispose]());
 // Every test begins with a node without pods, and host-local with the first address of its ranges.
 afterEach(async () => {
   const conf = { ...withHostLocal(node, { ranges: DUAL_STACK }), 'cni.dev/valid-attachments': [] };
+  await node.endPods();
   const { status, stdout } = await node.cni('GC', { ifName: '', conf });
   const left = [...(await node.endpoints()), ...(await node.hostLinks())];
   if (status !== 0 || left.length > 0) throw new Error(`the test leaves ${JSON.stringify(left)} after GC: ${stdout}`);
@@ -218,7 +219,7 @@ describe('an attachment with host-local', () => {
     expect(await check()).toMatchObject({ status: 1, json: { msg: expect.stringContaining('host-local') } });
   });
 
-  it('is released by GC when the runtime does not list it, although host-local has neither GC nor STATUS', async () => {
+  it('is released by GC when its namespace has ended and the runtime does not list it, although host-local has neither GC nor STATUS', async () => {
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     expect(await node.cni('STATUS', { conf, ifName: '' })).toMatchObject({ status: 0, stdout: '' });
     const [kept, lost] = [await node.pod(), await node.pod()];
@@ -226,7 +227,12 @@ describe('an attachment with host-local', () => {
     await add(node, { containerId: 'lost', pod: lost, conf });
 
     const attachments = [{ containerID: 'kept', ifname: 'eth0' }];
-    const answer = await node.cni('GC', { ifName: '', conf: { ...conf, 'cni.dev/valid-attachments': attachments } });
+    const collect = async (): Promise<CniAnswer> =>
+      node.cni('GC', { ifName: '', conf: { ...conf, 'cni.dev/valid-attachments': attachments } });
+    expect(await collect()).toMatchObject({ status: 0, stderr: expect.stringContaining('attachments kept') });
+    expect(await reservations(node)).toHaveLength(4);
+    await lost[Symbol.asyncDispose]();
+    const answer = await collect();
     expect(answer).toMatchObject({ status: 0, stdout: '' });
     expect(await reservations(node)).toEqual(['10.90.0.2', 'fd00:90::2']);
     expect((await node.endpoints()).map(({ spec }) => spec.containerID)).toEqual(['kept']);

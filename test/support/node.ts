@@ -97,6 +97,8 @@ export interface TestNode extends AsyncDisposable {
   cni(command: string, call: CniCall): Promise<CniAnswer>;
   /** Makes a namespace for a pod; it goes with the node. */
   pod(): Promise<TestNetns>;
+  /** Ends the namespaces of all pods that were made so far, as when none of them runs any more. */
+  endPods(): Promise<void>;
   /** A complete configuration of netplug with this node's datastore; `more` adds or replaces fields. */
   netconf(more?: object): Record<string, Json>;
   /** Creates an IPPool; `more` adds to its spec. */
@@ -210,6 +212,7 @@ export async function startNode({
     await settled();
   };
   const pods = scope.use(new AsyncDisposableStack());
+  const made = new Set<TestNetns>();
   const cniPath = '/opt/cni/bin';
   const records: TestNode['records'] = async (prefix = '') => {
     await settle();
@@ -245,7 +248,15 @@ export async function startNode({
       });
       return { ...result, json: result.stdout.trim() === '' ? undefined : JSON.parse(result.stdout) };
     },
-    pod: async () => pods.use(await newNetns()),
+    pod: async () => {
+      const pod = pods.use(await newNetns());
+      made.add(pod);
+      return pod;
+    },
+    endPods: async () => {
+      for (const pod of made) await pod[Symbol.asyncDispose]();
+      made.clear();
+    },
     netconf: (more = {}) => ({
       cniVersion: '1.1.0',
       name: 'k8s-pod-network',
