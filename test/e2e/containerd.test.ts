@@ -160,7 +160,7 @@ describe('a pod sandbox of the CRI', () => {
     for (const link of await node.hostLinks()) await node.exec('ip', 'link', 'delete', 'dev', link);
     const named = /pod "shop\/web-0" has no interface "eth0", although its network namespace "[^"]+" exists/;
     expect(await say('ipam', 'check', '--grace', '0', '--fix')).toMatch(named);
-    expect(await say('doctor', '--socket', node.socket)).toMatch(named);
+    expect(await say('doctor', '--node', '--socket', node.socket)).toMatch(named);
     expect(await node.heldAddresses()).toEqual(held);
     await containerd.removeSandbox(id);
     await expectNothing(node);

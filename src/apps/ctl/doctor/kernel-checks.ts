@@ -7,6 +7,7 @@ import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.t
 import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
+import { describeUnconnected, UNCONNECTED_REMEDY } from '../../../install/host/unconnected-pods.ts';
 import { topic } from './topic.ts';
 
 export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
@@ -124,6 +125,13 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
       'netplug-agent bounds the burst within seconds: see with "netplugctl node status" whether it runs and what it says of rate limits. Without an agent, annotate the pod with "orch/ingress-bandwidth" and "orch/egress-bandwidth"',
     judge: ({ rateLimits }) =>
       rateLimits.filter((limit) => !limit.isBounded && isUnbounded(limit)).map(describeRateLimit),
+  },
+  {
+    id: 'kernel/pod-without-interface',
+    severity: 'error',
+    expected: 'an interface of netplug for every pod whose network namespace exists',
+    remedy: UNCONNECTED_REMEDY,
+    judge: ({ unconnected }) => unconnected.map(describeUnconnected),
   },
   {
     id: 'kernel/arp-ignored',

@@ -12,6 +12,7 @@ import { TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../../routing/t
 import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
 import { findDroppers, findUnread, type ForwardDropper, type UnreadFilter } from './forward-filter.ts';
 import { readForwardFilters, readLegacyFilters } from './read-forward-filters.ts';
+import { findUnconnectedPods, type UnconnectedPod } from '../../../install/host/unconnected-pods.ts';
 import type { Sources } from './sources.ts';
 
 /** Kernel features that netplug may need. */
@@ -38,6 +39,8 @@ export interface KernelFacts {
   /** Filters of the host firewall that were not read completely. */
   readonly unreadFilters: readonly UnreadFilter[];
   readonly incompleteLinks: readonly IncompleteLink[];
+  /** Pods whose namespaces exist and that have no link, as far as the runtime has recorded them. */
+  readonly unconnected: readonly UnconnectedPod[];
   /** VXLAN devices of other programs that have number and port of netplug's. */
   readonly rivals: readonly string[];
   /** Limits of the rates of pods. */
@@ -92,6 +95,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
     ipvsDevices: links.filter((name) => name.startsWith('kube-ipvs')),
+    unconnected: await findUnconnectedPods(kernel, sources.context.ports.machine.resultsDir),
     rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
     incompleteLinks: await kernel.listIncompleteLinks({ settings: true }),
     rateLimits: await kernel.listRateLimits(),

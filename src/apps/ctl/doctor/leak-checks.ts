@@ -1,5 +1,6 @@
 import { IPAM_CHECKS, isOf, shownFinding } from '../ipam/finding.ts';
 import { lookTwice } from '../ipam/ipam-check.ts';
+import { describeUnconnected } from '../../../install/host/unconnected-pods.ts';
 import type { Topic } from './topic.ts';
 
 /** An ADD in progress has an address and no endpoint yet. */
@@ -15,8 +16,10 @@ export const LEAKS: Topic = {
     const options = { node: undefined, graceSeconds: GRACE_SECONDS };
     const { datastore } = await connection();
     const here = includesNode ? { kernel: context.ports.openKernel(), datastore } : undefined;
-    const { findings } = await lookTwice(context, await store(), { here, options });
-    const shown = findings.filter((finding) => !isOf(finding, 'unreadable-record'));
+    const { state, findings } = await lookTwice(context, await store(), { here, options });
+    // The checks of the kernel name these.
+    const recorded = new Set(state.local?.unconnected.map(describeUnconnected));
+    const shown = findings.filter((finding) => !isOf(finding, 'unreadable-record') && !recorded.has(finding.found));
     return { measured: [], findings: shown.map(shownFinding) };
   },
 };

@@ -93,6 +93,7 @@ const KERNEL: KernelFacts = {
   unreadFilters: [],
   incompleteLinks: [],
   ipvsDevices: [],
+  unconnected: [],
   rivals: [],
   rateLimits: [{ ...LIMIT, burstBytes: 125_000 }],
   tunnels: ['vxlan.netplug'],
@@ -116,6 +117,18 @@ describe('doctor checks of the kernel', () => {
     'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
     ipvs: { ipvsDevices: ['kube-ipvs0'] },
+    'pod-without-interface': {
+      unconnected: [
+        {
+          network: 'net',
+          containerId: 'c1',
+          ifName: 'eth0',
+          pod: 'shop/web',
+          podUid: undefined,
+          netns: '/run/netns/1',
+        },
+      ],
+    },
     'pod-link': { incompleteLinks: [{ link: LINK, missing: ['no route to 10.65.0.1'] }] },
     'tunnel-taken': { rivals: ['vxlan.old'] },
     'rate-limit': { rateLimits: [LIMIT, { ...LIMIT, isBounded: true }] },
