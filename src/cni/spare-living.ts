@@ -11,7 +11,7 @@ import { isKeptOf } from './gc.ts';
 import { nameKept } from './kept-notes.ts';
 
 /** A namespace that has just been removed is there until the kernel has let go of it. */
-const ENDING_MS = 100;
+const ENDING_MS = 250;
 /** For how long the API must have had no such pod before GC releases an attachment whose namespace exists. */
 const GONE_MS = 600_000;
 /** Maximum number of pods for which one GC asks the API, and the time that all its answers may take. */

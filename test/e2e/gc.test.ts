@@ -5,7 +5,7 @@ import { MODE } from '../support/agent.ts';
 import type { TestNetns } from '../support/netns.ts';
 import { AS_OTHER_NODE, type CniAnswer, type Json, startNode, type TestNode } from '../support/node.ts';
 import { recordText } from '../support/runtime-record.ts';
-import { PATIENCE_MS } from '../support/until.ts';
+import { PATIENCE_MS, until } from '../support/until.ts';
 import { NETPLUGCTL } from '../support/built.ts';
 
 const VALID = 'cni.dev/valid-attachments';
@@ -105,6 +105,7 @@ describe('GC', () => {
     expect((await collect([])).stderr).toContain('attachments kept');
     expect(await holders()).toEqual([container]);
     await holder.stop();
+    await until(async () => (await node.hostLinks()).length === 0, 'the link has gone with the namespace');
     expect((await collect([])).status).toBe(0);
     expect(await holders()).toEqual([]);
   });
