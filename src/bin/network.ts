@@ -15,7 +15,6 @@ import { type HostReading, readHost } from '../apps/agent/network/host/read-host
 import { PolicyEnforcement } from '../apps/agent/network/policy/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
 import { RateBounder } from '../apps/agent/network/host/bound-rates.ts';
-import { AttachmentWatch } from '../apps/agent/network/host/attachment-watch.ts';
 import { PodLinkFollower } from '../apps/agent/network/host/follow-pod-links.ts';
 import { type RelayedKind, relayOwnObjects } from '../apps/agent/network/relay-own-objects.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
@@ -30,7 +29,6 @@ import { readOwnVariables } from '../config/choose-connection.ts';
 import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
-import { keptNotesIn } from '../cni/kept-notes.ts';
 import { failureFacts } from '../cni/error-output.ts';
 import type { FollowStore } from '../datastore/follow.ts';
 import { serverPorts } from '../datastore/server-ports.ts';
@@ -58,9 +56,9 @@ import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
 import type { RelayState } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
+import { attachmentWatchIn } from './attachment-watch-in.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { denialEventsIn } from './denial-events.ts';
-import { podWarningsIn } from './pod-warnings.ts';
 import { openTypha, usesTypha } from './fan-out.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { networkSettingsIn } from './network-settings.ts';
@@ -84,7 +82,7 @@ import { loadAddon } from '../dataplane/linux/addon.ts';
 import { listenInPod } from '../dataplane/linux/listen-in-pod.ts';
 import { AGENT_SOCKET } from '../policy/feed/messages.ts';
 import { policySettingIn } from './policy-setting.ts';
-import { attachmentFolder, keptFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
+import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
 import { urlHost } from '../net/address.ts';
 import { callPlugin } from '../install/host/chained-plugins.ts';
 import { findRuntimeRecord, RESULTS_DIR } from '../install/host/runtime-records.ts';
@@ -343,13 +341,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       rateLimits: kernel,
       burstMs: readVariable(env, 'NETPLUG_BANDWIDTH_BURST_MS'),
     }),
-    attachments: new AttachmentWatch({
-      ...base,
-      kernel,
-      keptNotes: keptNotesIn(keptFolder(env)),
-      runtimeRecords: RESULTS_DIR,
-      warn: podWarningsIn(env, { datastore, transport }),
-    }),
+    attachments: attachmentWatchIn(env, { log, kernel, datastore, transport }),
     sidecars,
     tables: new TableFollower(
       {

@@ -27,7 +27,7 @@ const PROBLEMS = {
 } as const;
 
 /** A pod as an event names it. */
-export interface EventPod {
+interface EventPod {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
