@@ -4,11 +4,11 @@ import type { NodeReport } from '../../../model/node-report.ts';
 import { firstLine, type PodRun } from './node-pods.ts';
 
 /** Time for which an agent must report the same error before a wait ends with it: many pass while a node starts. */
-const LASTING_MS = 60_000;
+const LASTING_MS = 120_000;
 
 /**
  * Returns a function that reads the first error that an agent reports, in one line; undefined without one. @throws
- * install/not-ready with the error and its remedy when it lasts for a minute
+ * install/not-ready with the error and its remedy when it lasts for two minutes
  */
 export function agentErrors({ api, clock, signal }: PodRun): () => Promise<string | undefined> {
   const sinceMs = new Map<string, number>();
