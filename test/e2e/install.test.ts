@@ -228,7 +228,7 @@ describe('netplugctl node install', () => {
 describe('netplugctl node uninstall', () => {
   it('keeps a changed file without --force, and can be repeated', async () => {
     await install();
-    await sh(`echo >> ${CONFLIST}`);
+    await sh(`sed -i '0,/"type"/s//"mtu": 1300, "type"/' ${CONFLIST}`);
     expect(await uninstall()).toMatchObject({
       status: 1,
       stdout: expect.stringContaining(`executable "${BIN}" removed\n`),
