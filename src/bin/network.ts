@@ -161,7 +161,10 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
         flowTable: () => flowTable.get(),
         translations: {
           load: () => readText(join(runDir, 'translations')) ?? '',
-          save: async (text) => writeFileAtomically(join(runDir, 'translations'), { text, mode: 0o600 }),
+          save: async (text) => {
+            mkdirSync(runDir, { recursive: true });
+            await writeFileAtomically(join(runDir, 'translations'), { text, mode: 0o600 });
+          },
         },
         servers: { found: () => servers.found, current: () => servers.current.map(({ address }) => address) },
         bird: birdIn(env),

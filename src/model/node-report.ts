@@ -48,6 +48,11 @@ export type ReportedNodeProblem = SpecOf<typeof NODE_PROBLEM_FIELDS>;
 /** A problem as the part of the agent says it that has it. */
 export type NodeProblem = Omit<ReportedNodeProblem, 'since'>;
 
+/** Returns what a problem is known by while it stays: a number in its sentence may grow. */
+export function problemName({ code, text: sentence }: Pick<NodeProblem, 'code' | 'text'>): string {
+  return `${code} ${sentence.replaceAll(/\d+/g, '0')}`;
+}
+
 /** Problems of the files with which a runtime calls the plugin. */
 export const PLUGIN_PROBLEMS = {
   unusable: { code: 'plugin/unusable', severity: 'error' },

@@ -63,6 +63,11 @@ export class Reconciler {
     return this.#hasSucceeded && this.#isStoreUnavailable ? undefined : this.lastError;
   }
 
+  /** Whether no run has ended yet. */
+  get isUnrun(): boolean {
+    return this.#lastError === undefined && !this.#hasSucceeded;
+  }
+
   /** Returns the error as `<name>: <error>`, or nothing when there is none. */
   report(which: 'failure' | 'lastError'): readonly string[] {
     return this[which] === undefined ? [] : [`${this.name}: ${this[which]}`];

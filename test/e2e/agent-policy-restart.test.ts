@@ -55,6 +55,20 @@ async function lostDuring(from: PolicedPod, to: PolicedPod, work: () => Promise<
   return Number(sent) - Number(received);
 }
 
+it('an agent writes all tables again as soon as another program has flushed them, and says which program', async () => {
+  const tables = async (): Promise<readonly string[]> =>
+    (await policed.node.exec('nft', 'list', 'tables')).split('\n').toSorted();
+  const before = await tables();
+  expect(before).toContain('table inet netplug-policy');
+
+  await policed.node.exec('nft', 'flush', 'ruleset');
+
+  await until(async () => (await tables()).join() === before.join(), 'the tables are back');
+  await becomesReachable(foe, server, false);
+  const lines = policed.agent().log().split('\n');
+  expect(lines.find((each) => each.includes('tables changed by another program'))).toContain('nft');
+});
+
 it('an agent that is killed leaves its policies in the kernel, and a new one takes over without losing a packet', async () => {
   const lost = await lostDuring(friend, server, async () => {
     await policed.stopAgent('KILL');
@@ -117,12 +131,6 @@ it('pods that start while etcd is down are isolated by the last known policies',
     await etcd?.resume();
   }
   for (const name of ['guests/late', 'shop/late']) await policed.del({ name });
-});
-
-it('repairs its table when another program has removed it', async () => {
-  await policed.node.exec('nft', 'delete', 'table', 'inet', 'netplug-policy');
-  expect(await isReached(foe, server)).toBe(true);
-  await until(async () => !(await isReached(foe, server)), 'the policies are in force again');
 });
 
 describe('after a reboot, when the kernel has no table', () => {

@@ -59,7 +59,7 @@ describe('the agent repairs within seconds', () => {
   });
 });
 
-describe('the agent repairs changes without an event at its next resync', () => {
+describe('the agent repairs at its next resync at the latest', () => {
   it('forwarding and translation that another program removes', async () => {
     using _ = await receiveInside(fabric.world);
     const seenFrom = async (): Promise<string> =>

@@ -72,12 +72,12 @@ describe('a pod', () => {
   it('is limited to its own addresses again after a removed table is restored', async () => {
     const { machine } = fabric.node('n1');
     const tables = ['netplug-pods', 'netplug-tunnels'];
-    for (const table of tables) await machine.exec('nft', 'delete', 'table', 'inet', table);
     const shown = async (): Promise<readonly string[]> => {
       const ruleset = await machine.exec('nft', 'list', 'ruleset');
       return tables.filter((table) => ruleset.includes(`table inet ${table} `));
     };
-    expect(await shown()).toEqual([]);
+    expect(await shown()).toEqual(tables);
+    for (const table of tables) await machine.exec('nft', 'delete', 'table', 'inet', table);
     await until(async () => (await shown()).length === tables.length, 'both tables are back', LOOK_MS, 500);
   });
 });

@@ -4,13 +4,21 @@ import { BackOff, type RetryPorts } from '../../base/back-off.ts';
 import type { Log } from '../../base/log.ts';
 import type { NodeStatusStore } from '../../datastore/node-status-store.ts';
 import type { NodeName } from '../../model/names.ts';
-import { NODE_SEVERITIES, type NodeProblem, type ReportedNodeProblem } from '../../model/node-report.ts';
-import { boundedReport } from './bounded-report.ts';
+import {
+  NODE_SEVERITIES,
+  type NodeProblem,
+  type NodeReportSpec,
+  problemName,
+  type ReportedNodeProblem,
+} from '../../model/node-report.ts';
+import { boundedReport } from '../../model/bounded-report.ts';
 
 /** Interval at which the problems are looked at for the report. */
 const LOOK_MS = 5000;
 /** The shortest time between two writes. */
 const PAUSE_MS = 10_000;
+/** The same while only texts change: a tenant may change those of all nodes again and again. */
+const TEXT_PAUSE_MS = 60_000;
 /** Interval at which an unchanged report is written again, so that its age says something. */
 const RENEW_MS = 10 * 60_000;
 const BACK_OFF = { firstMs: 10_000, maxMs: 60_000, maxRefusedMs: 10 * 60_000 };
@@ -25,7 +33,7 @@ interface NodeProblemPorts extends RetryPorts {
 /** Everything that the agent knows to be wrong on its node, and since when. */
 export class NodeProblems {
   readonly #ports: NodeProblemPorts;
-  /** RFC 3339, by what `nameOf` returns. */
+  /** RFC 3339, by the name of the problem. */
   #since = new Map<string, string>();
 
   constructor(ports: NodeProblemPorts) {
@@ -37,8 +45,8 @@ export class NodeProblems {
     const found = await this.#ports.collect();
     const now = new Date(this.#ports.clock.now()).toISOString();
     const before = this.#since;
-    this.#since = new Map(found.map((each) => [nameOf(each), before.get(nameOf(each)) ?? now]));
-    const problems = found.map((each) => ({ ...each, since: this.#since.get(nameOf(each)) ?? now }));
+    this.#since = new Map(found.map((each) => [problemName(each), before.get(problemName(each)) ?? now]));
+    const problems = found.map((each) => ({ ...each, since: this.#since.get(problemName(each)) ?? now }));
     return NODE_SEVERITIES.flatMap((severity) => problems.filter((each) => each.severity === severity));
   }
 
@@ -50,16 +58,15 @@ export class NodeProblems {
     const { clock, log, store } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
     let seen = new Set<string>();
-    let written: { readonly report: unknown; readonly atMs: number } | undefined;
+    let written: { readonly report: NodeReportSpec; readonly atMs: number } | undefined;
     while (!signal.aborted) {
       await clock.sleep(LOOK_MS, signal).catch(() => undefined);
-      const current = await this.current();
-      const report = { release, ...boundedReport(current.filter((each) => seen.has(nameOf(each)))) };
-      seen = new Set(current.map(nameOf));
-      const ageMs = clock.monotonic() - (written?.atMs ?? Number.NEGATIVE_INFINITY);
-      if (signal.aborted || ageMs < PAUSE_MS) continue;
-      if (isDeepStrictEqual(report, written?.report) && ageMs < RENEW_MS) continue;
       try {
+        const current = await this.current();
+        const report = { release, ...boundedReport(current.filter((each) => seen.has(problemName(each)))) };
+        seen = new Set(current.map(problemName));
+        const ageMs = clock.monotonic() - (written?.atMs ?? Number.NEGATIVE_INFINITY);
+        if (signal.aborted || ageMs < dueMs(written?.report, report)) continue;
         await store().publishReport(node, { ...report, reportedAt: new Date(clock.now()).toISOString() }, signal);
         written = { report, atMs: clock.monotonic() };
         backOff.succeed();
@@ -73,7 +80,13 @@ export class NodeProblems {
   }
 }
 
-/** A number in a sentence may grow while the problem stays. */
-function nameOf({ code, text }: NodeProblem): string {
-  return `${code} ${text.replaceAll(/\d+/g, '0')}`;
+/** Returns the age in milliseconds at which a report is replaced by the next. */
+function dueMs(before: NodeReportSpec | undefined, after: NodeReportSpec): number {
+  if (before === undefined) return 0;
+  if (isDeepStrictEqual(before, after)) return RENEW_MS;
+  return isDeepStrictEqual(kindsIn(before), kindsIn(after)) ? TEXT_PAUSE_MS : PAUSE_MS;
+}
+
+function kindsIn({ problems }: NodeReportSpec): readonly string[] {
+  return [...new Set(problems.map(({ code, severity }) => `${severity} ${code}`))].sort();
 }

@@ -11,6 +11,7 @@ import { type ClusterSettings, hasFanOut } from '../../install/cluster/settings.
 import { type ApiObject, finalizersOf, isLeaving } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { PODS } from '../../kube/paths.ts';
+import type { NodeState } from '../../kube/status/node-state.ts';
 import { recordEvent } from '../../kube/record-event.ts';
 import { decodeResource } from '../../model/decode-resource.ts';
 import { HOLD_AGENTS, INSTALLATION_NAME, type InstallationSpec, OPERATOR_FINALIZER } from '../../model/installation.ts';
@@ -161,10 +162,22 @@ export class InstallationReconciler {
         ...this.#ports.versions.problems(),
         ...this.#taken,
       ],
-      reported: reportedNodes(await readNodeReports(this.#ports.api, signal), facts.nodes),
+      ...(await this.#readReports(facts.nodes, signal)),
       computed: isAccepted ? wanted.settings.spec : undefined,
       fanOut: hasFanOut(settings) ? await this.#fanOut.status(facts.nodes.length, signal) : undefined,
     };
+  }
+
+  /** An operator with the roles of an older release does its other work. */
+  async #readReports(nodes: readonly NodeState[], signal: AbortSignal): Promise<Pick<InstallationReport, 'reported'>> {
+    const { api, clock } = this.#ports;
+    try {
+      return { reported: reportedNodes(await readNodeReports(api, signal), { nodes, nowMs: clock.now() }) };
+    } catch (cause) {
+      if (signal.aborted) throw cause;
+      const warnings = [`What agents report of their nodes cannot be read: ${reasonOf(cause)}`];
+      return { reported: { errors: [], uncallable: [], warnings } };
+    }
   }
 
   async #apply(

@@ -13,7 +13,7 @@ import { IP_POOLS } from './cluster-state.ts';
 import { PART_OF } from './adopted-objects.ts';
 import { INSTALLATIONS, type InstallationPorts, InstallationReconciler } from './installation-reconciler.ts';
 import { kindCollection, referenceOf } from '../../kube/objects/reference.ts';
-import { NODE_REPORTS, WITH_PROBLEMS } from '../../install/cluster/node-reports.ts';
+import { NODE_REPORTS, WITH_ERRORS } from '../../install/cluster/node-reports.ts';
 import { ObjectVersions, type WatchedKind } from './object-versions.ts';
 
 const RESYNC_MS = 60_000;
@@ -155,7 +155,7 @@ function watchedKinds(): readonly WatchedKind[] {
     { collection: INSTALLATIONS, options: {}, triggers: 'every change' },
     { collection: IP_POOLS, options: {}, triggers: 'every change' },
     { collection: NODES, options: {}, triggers: 'count' },
-    { collection: NODE_REPORTS, options: WITH_PROBLEMS, triggers: 'every change' },
+    { collection: NODE_REPORTS, options: WITH_ERRORS, triggers: 'every change' },
     ...CLUSTER_WIDE_KINDS.map((kind) => own(kind)),
     ...namespaced.map((kind) => own(kind, SYSTEM_NAMESPACE)),
     {

@@ -1,15 +1,26 @@
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { isUnknownKind } from '../../kube/answers.ts';
 import { decodeStoredResource } from '../../model/decode-resource.ts';
-import { type NodeReport, PLUGIN_PROBLEMS, PROBLEMS_LABEL } from '../../model/node-report.ts';
+import { boundedReport } from '../../model/bounded-report.ts';
+import {
+  type NodeReport,
+  PLUGIN_PROBLEMS,
+  problemName,
+  PROBLEMS_LABEL,
+  REPORT_LIMITS,
+  type ReportedNodeProblem,
+} from '../../model/node-report.ts';
 import type { NodeState } from '../../kube/status/node-state.ts';
 
 export const NODE_REPORTS = { group: 'netplug.io', version: 'v3', plural: 'nodereports' } as const;
-/** Reports of nodes on which something is wrong. */
-export const WITH_PROBLEMS = { labelSelector: PROBLEMS_LABEL } as const;
+const WITH_PROBLEMS = { labelSelector: PROBLEMS_LABEL } as const;
+/** What the operator follows. Warnings of many nodes, which a tenant may cause, are read with its next run. */
+export const WITH_ERRORS = { labelSelector: `${PROBLEMS_LABEL}=error` } as const;
 
 const SHOWN = 3;
 const SHOWN_WARNINGS = 10;
+/** Three times what an agent may wait before it writes its report again. */
+const OUTDATED_MS = 30 * 60_000;
 
 /** What agents report of their nodes, as an installation shows it. */
 export interface ReportedNodes {
@@ -20,13 +31,17 @@ export interface ReportedNodes {
   readonly uncallable: readonly string[];
 }
 
-/** Reads the reports of nodes on which something is wrong. A kind that is not served yet has none. @throws store/* */
+/**
+ * Reads the reports of nodes on which something is wrong, within their limits: a node may write more. A kind that is not served
+ * yet has none. @throws store/*
+ */
 export async function readNodeReports(api: OrchApi, signal: AbortSignal): Promise<readonly NodeReport[]> {
   try {
     const objects = await api.list(NODE_REPORTS, WITH_PROBLEMS, signal);
     return objects.flatMap((object) => {
       const decoded = decodeStoredResource(object);
-      return typeof decoded !== 'string' && decoded.kind === 'NodeReport' ? [decoded] : [];
+      if (typeof decoded === 'string' || decoded.kind !== 'NodeReport') return [];
+      return [{ ...decoded, spec: { ...decoded.spec, ...boundedReport(decoded.spec.problems) } }];
     });
   } catch (cause) {
     if (isUnknownKind(cause)) return [];
@@ -34,30 +49,48 @@ export async function readNodeReports(api: OrchApi, signal: AbortSignal): Promis
   }
 }
 
-/** Returns what an installation says of the reports. A report outlives its Node for a while: it does not count then. Pure. */
+/**
+ * Returns what an installation says of the reports. A report does not count once its Node is gone, nor when its agent has not
+ * renewed it. Nodes take turns, and the same problem of several nodes counts once, so that one node hides nothing of others. Pure.
+ */
 export function reportedNodes(
   reports: readonly NodeReport[],
-  nodes: readonly Pick<NodeState, 'name'>[],
+  { nodes, nowMs }: { readonly nodes: readonly Pick<NodeState, 'name'>[]; readonly nowMs: number },
 ): ReportedNodes {
   const present = new Set(nodes.map(({ name }) => name));
-  const all = reports
-    .filter(({ metadata }) => present.has(metadata.name))
-    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
-    .flatMap(({ metadata, spec }) =>
-      spec.problems.map(({ code, severity, text, remedy }) => ({
-        code,
-        severity,
-        said: `node "${metadata.name}": ${text}${remedy === undefined ? '' : ` (${remedy})`}`,
-      })),
-    );
-  const errors = all.filter(({ severity }) => severity === 'error');
-  const uncallable = errors.filter(({ code }) => UNCALLABLE.includes(code));
-  const warnings = all.filter(({ severity }) => severity === 'warning');
+  const counted = reports
+    .filter(({ metadata, spec }) => present.has(metadata.name) && isRenewed(spec, nowMs))
+    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const said = new Map<string, Said>();
+  for (let turn = 0; turn < REPORT_LIMITS.problems; turn += 1)
+    for (const { metadata, spec } of counted) {
+      const problem = spec.problems[turn];
+      if (problem === undefined) continue;
+      const before = said.get(problemName(problem));
+      if (before === undefined) said.set(problemName(problem), { node: metadata.name, problem, more: 0 });
+      else before.more += 1;
+    }
+  const all = [...said.values()];
+  const errors = all.filter(({ problem }) => problem.severity === 'error');
+  const uncallable = errors.filter(({ problem }) => UNCALLABLE.includes(problem.code));
+  const warnings = all.filter(({ problem }) => problem.severity === 'warning');
   return {
     errors: firstOf(errors, SHOWN),
     warnings: firstOf(warnings, SHOWN_WARNINGS),
     uncallable: firstOf(uncallable, SHOWN),
   };
+}
+
+/** A problem of one node, and of how many more. */
+interface Said {
+  readonly node: string;
+  readonly problem: ReportedNodeProblem;
+  more: number;
+}
+
+/** An agent that does not run is told by its pod. */
+function isRenewed({ reportedAt }: NodeReport['spec'], nowMs: number): boolean {
+  return nowMs - Date.parse(reportedAt ?? '') < OUTDATED_MS;
 }
 
 const UNCALLABLE: readonly string[] = [
@@ -66,10 +99,13 @@ const UNCALLABLE: readonly string[] = [
   PLUGIN_PROBLEMS.otherFolder.code,
 ];
 
-function firstOf(all: readonly { readonly said: string }[], count: number): readonly string[] {
-  const more = all.length - count;
+function firstOf(all: readonly Said[], count: number): readonly string[] {
+  const left = all.length - count;
   return [
-    ...all.slice(0, count).map(({ said }) => said),
-    ...(more > 0 ? [`${String(more)} more: netplugctl node status --all`] : []),
+    ...all.slice(0, count).map(({ node, more, problem: { text, remedy } }) => {
+      const others = more === 0 ? '' : ` and ${String(more)} more`;
+      return `node "${node}"${others}: ${text}${remedy === undefined ? '' : ` (${remedy})`}`;
+    }),
+    ...(left > 0 ? [`${String(left)} more: netplugctl node status --all`] : []),
   ];
 }

@@ -27,6 +27,8 @@ export const TABLES = { podFilter: POD_TABLE, tunnelFilter: TUNNEL_TABLE, nat: N
 export const NETWORK_PROBLEMS = {
   cutOff: { code: 'network/cut-off', severity: 'warning' },
   failing: { code: 'network/failing', severity: 'error' },
+  /** No run has ended since the start. Should none ever end, the agent does not become ready. */
+  starting: { code: 'network/starting', severity: 'warning' },
   /** What was applied before stays in place. */
   behind: { code: 'network/behind', severity: 'warning' },
   addresses: { code: 'network/addresses', severity: 'error' },

@@ -27,7 +27,7 @@ import { OwnTunnels } from './routes/own-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
 import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS, TABLES } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
-import { partReconcilers, USUAL } from './part-reconcilers.ts';
+import { partReconcilers, reconcilerProblems, USUAL } from './part-reconcilers.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
 import { type HostPortPorts, HostPortRestorer } from './host/restore-host-ports.ts';
 import { LinkRestorer } from './host/restore-links.ts';
@@ -160,17 +160,13 @@ export class NodeNetwork {
   /** All problems: failures, an unavailable datastore, and parts that work in part only. */
   problems(): readonly NodeProblem[] {
     const all = [...Object.values(this.#reconcilers), this.#registration];
-    const isFailing = (each: Reconciler): boolean => each.failure !== undefined;
-    const behind = all.filter((each) => !isFailing(each)).flatMap((each) => each.explain('lastError'));
-    const failing = all.filter(isFailing).flatMap((each) => each.explain('failure'));
     const { cutOff, addresses, blocks, podLinks, hostPorts, tunnels, flows, records, bgp } = NETWORK_PROBLEMS;
     const partly = this.#partProblems;
     return [
       asNodeProblems(cutOff, this.#watchProblem === undefined ? [] : [this.#watchProblem]),
-      asNodeProblems(NETWORK_PROBLEMS.failing, failing),
+      reconcilerProblems(all),
       this.#conflicts,
-      asNodeProblems(addresses, failing.length === 0 ? this.#missingAddress() : []),
-      asNodeProblems(NETWORK_PROBLEMS.behind, behind),
+      asNodeProblems(addresses, this.#reconcilers.addresses.hasSucceeded ? this.#missingAddress() : []),
       asNodeProblems(addresses, partly.addresses ?? []),
       asNodeProblems(blocks, this.#routes.problems),
       asNodeProblems(podLinks, this.#links.problems),

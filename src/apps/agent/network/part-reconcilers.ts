@@ -1,8 +1,9 @@
 import type { RetryPorts } from '../../../base/back-off.ts';
 import type { Log } from '../../../base/log.ts';
+import { asNodeProblems, type NodeProblem } from '../../../model/node-report.ts';
 import { Reconciler, type ReconcilerOptions } from '../../../runtime/reconciler.ts';
 import { ADDRESSES_PAUSE_MS } from './host/own-addresses.ts';
-import { type NetworkPart, PARTS } from './network-parts.ts';
+import { NETWORK_PROBLEMS, type NetworkPart, PARTS } from './network-parts.ts';
 
 /** Interval at which the node is compared with its desired state without a trigger. */
 const SLOW = { resyncMs: 60_000 };
@@ -39,4 +40,32 @@ export function partReconcilers(
     return [part, new Reconciler(options)] as const;
   });
   return Object.fromEntries(made) as Record<NetworkPart, Reconciler>; // the keys are all the parts
+}
+
+/**
+ * Returns what the reconcilers fail at. Only those that `affectsPods` names can leave pods without network; one that has not run
+ * yet is no error, because a start takes as long as the cluster is large.
+ */
+export function reconcilerProblems(
+  all: readonly Reconciler[],
+  affectsPods: (each: Reconciler) => boolean = () => true,
+): readonly NodeProblem[] {
+  const unrun = all.filter((each) => each.isUnrun);
+  const run = all.filter((each) => !each.isUnrun);
+  const isFailing = (each: Reconciler): boolean => affectsPods(each) && each.failure !== undefined;
+  const { failing, starting, behind } = NETWORK_PROBLEMS;
+  return [
+    asNodeProblems(
+      failing,
+      run.filter(isFailing).flatMap((each) => each.explain('failure')),
+    ),
+    asNodeProblems(
+      starting,
+      unrun.flatMap((each) => each.explain('lastError')),
+    ),
+    asNodeProblems(
+      behind,
+      run.filter((each) => !isFailing(each)).flatMap((each) => each.explain('lastError')),
+    ),
+  ].flat();
 }

@@ -6,11 +6,12 @@ import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import type { Node } from '../../../model/node.ts';
-import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
+import type { NodeProblem } from '../../../model/node-report.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import { Reconciler } from '../../../runtime/reconciler.ts';
 import type { NodeNetwork } from './node-network.ts';
-import { NETWORK_PROBLEMS, TABLES } from './network-parts.ts';
+import { TABLES } from './network-parts.ts';
+import { reconcilerProblems } from './part-reconcilers.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './host/own-addresses.ts';
 import { ownFacts, subnetAddress } from './own-facts.ts';
@@ -81,10 +82,8 @@ export class PolicyNetwork implements Pick<
   }
 
   problems(): readonly NodeProblem[] {
-    const failing = asNodeProblems(NETWORK_PROBLEMS.failing, this.#podFilter.explain('failure'));
-    const all = [...(failing.length === 0 ? [this.#podFilter] : []), this.#addresses, this.#facts];
-    const behind = all.flatMap((each) => each.explain('lastError'));
-    return [...failing, ...asNodeProblems(NETWORK_PROBLEMS.behind, behind)];
+    const all = [this.#podFilter, this.#addresses, this.#facts];
+    return reconcilerProblems(all, (each) => each === this.#podFilter);
   }
 
   async show(): Promise<ShownParts> {

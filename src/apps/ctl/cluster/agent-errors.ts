@@ -1,19 +1,24 @@
+import { VERSION } from '../../../base/version.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { readNodeReports } from '../../../install/cluster/node-reports.ts';
-import type { NodeReport } from '../../../model/node-report.ts';
+import { type NodeReport, problemName } from '../../../model/node-report.ts';
 import { firstLine, type PodRun } from './node-pods.ts';
 
 /** Time for which an agent must report the same error before a wait ends with it: many pass while a node starts. */
 const LASTING_MS = 120_000;
 
 /**
- * Returns a function that reads the first error that an agent reports, in one line; undefined without one. @throws
+ * Returns a function that reads the first error that an agent of this release has reported since, in one line; undefined without
+ * one: what is left of agents that are replaced says nothing of the next. @throws
  * install/not-ready with the error and its remedy when it lasts for two minutes
  */
 export function agentErrors({ api, clock, signal }: PodRun): () => Promise<string | undefined> {
   const sinceMs = new Map<string, number>();
+  const begun = clock.now();
+  const isOfNow = ({ spec }: NodeReport): boolean =>
+    spec.release === VERSION && Date.parse(spec.reportedAt ?? '') >= begun;
   return async () => {
-    const errors = (await readNodeReports(api, signal).catch(refused)).flatMap(errorsIn);
+    const errors = (await readNodeReports(api, signal).catch(refused)).filter(isOfNow).flatMap(errorsIn);
     const nowMs = clock.monotonic();
     const names = new Set(errors.map(({ key }) => key));
     for (const key of sinceMs.keys()) if (!names.has(key)) sinceMs.delete(key);
@@ -40,7 +45,7 @@ function errorsIn({ metadata: { name: node }, spec }: NodeReport): readonly Agen
   return spec.problems
     .filter(({ severity }) => severity === 'error')
     .map(({ code, text, remedy }) => ({
-      key: `${node} ${code}`,
+      key: `${node} ${problemName({ code, text })}`,
       node,
       text: `node "${node}": ${firstLine(text)}`,
       remedy,

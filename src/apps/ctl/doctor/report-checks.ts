@@ -3,6 +3,7 @@ import { counted } from '../../../base/counted.ts';
 import type { NodeReport, NodeSeverity } from '../../../model/node-report.ts';
 import type { Sources } from './sources.ts';
 import { topic } from './topic.ts';
+import { listReports } from '../node/list-reports.ts';
 
 /** What the agents of other nodes report; that of this machine is asked itself. */
 export interface ReportFacts {
@@ -52,6 +53,6 @@ async function gatherReports(sources: Sources, signal: AbortSignal): Promise<Rep
   const { nodes } = await sources.records();
   const present = new Set(nodes.map(({ metadata }) => metadata.name));
   if (sources.includesNode) present.delete((await sources.agent()).registeredName ?? '');
-  const { resources } = await store.listResources('NodeReport', signal);
+  const { resources } = await listReports(store, signal);
   return { reports: resources.filter(({ metadata }) => present.has(metadata.name)) };
 }

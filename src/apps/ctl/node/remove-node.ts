@@ -10,6 +10,7 @@ import type { Datastore } from '../../../config/connection.ts';
 import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
+import { listReports } from './list-reports.ts';
 
 export interface RemoveNodeOptions {
   readonly node: NodeName;
@@ -74,7 +75,7 @@ async function recordsOf(
 ): Promise<readonly Which[]> {
   const { resources: peers } = await store.listResources('BGPPeer', signal);
   const nodes = await store.listResources('Node', signal);
-  const reports = await store.listResources('NodeReport', signal);
+  const reports = await listReports(store, signal);
   return [
     ...peers.filter(({ spec }) => spec.node === node),
     ...reports.resources.filter(({ metadata }) => metadata.name === node),

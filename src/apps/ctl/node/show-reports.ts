@@ -8,6 +8,7 @@ import { renderDocument } from '../render-document.ts';
 import { painterFor, type Screen } from '../screen.ts';
 import { renderTable } from '../table.ts';
 import { renderProblems } from './render-network.ts';
+import { listReports } from './list-reports.ts';
 
 /** A node and what its agent has reported; undefined while it has reported nothing. */
 interface ReportedNode {
@@ -30,10 +31,7 @@ async function readReports(
   store: ResourceStore,
   signal: AbortSignal,
 ): Promise<{ readonly nodes: readonly ReportedNode[]; readonly problems: readonly string[] }> {
-  const [nodes, reports] = await Promise.all([
-    store.listResources('Node', signal),
-    store.listResources('NodeReport', signal),
-  ]);
+  const [nodes, reports] = await Promise.all([store.listResources('Node', signal), listReports(store, signal)]);
   const byName = new Map(reports.resources.map((each: NodeReport) => [each.metadata.name, each.spec]));
   return {
     nodes: nodes.resources.map(({ metadata }) => ({ node: metadata.name, report: byName.get(metadata.name) })),

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { ReportedNodeProblem } from '../../model/node-report.ts';
+import type { ReportedNodeProblem } from './node-report.ts';
 import { boundedReport } from './bounded-report.ts';
 
 const since = '2026-12-01T09:00:00Z';

@@ -1,4 +1,5 @@
-import { type NodeReportSpec, REPORT_LIMITS, type ReportedNodeProblem } from '../../model/node-report.ts';
+import { visibleText } from '../base/visible-text.ts';
+import { type NodeReportSpec, REPORT_LIMITS, type ReportedNodeProblem } from './node-report.ts';
 
 /**
  * Returns what a report says of the problems: so few of a code that many of one kind, which a tenant may cause, leave room
@@ -24,6 +25,8 @@ export function boundedReport(
   return { problems: shown, ...(more === 0 ? {} : { more }) };
 }
 
-function shortened(text: string): string {
+/** Such a text reaches terminals, and the status of an Installation. */
+function shortened(whole: string): string {
+  const text = visibleText(whole);
   return text.length <= REPORT_LIMITS.textLength ? text : `${text.slice(0, REPORT_LIMITS.textLength - 1)}…`;
 }

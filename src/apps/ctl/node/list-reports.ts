@@ -1,0 +1,12 @@
+import type { ResourceListing, ResourceStore } from '../../../datastore/resource-store.ts';
+import { isUnknownKind } from '../../../kube/answers.ts';
+
+/** Lists what agents report of their nodes. A cluster of an earlier release has no such kind, and so no report. @throws store/* */
+export async function listReports(store: ResourceStore, signal: AbortSignal): Promise<ResourceListing<'NodeReport'>> {
+  try {
+    return await store.listResources('NodeReport', signal);
+  } catch (cause) {
+    if (isUnknownKind(cause)) return { resources: [], problems: [] };
+    throw cause;
+  }
+}
