@@ -21,7 +21,7 @@ export function boundedReport(
       text: shortened(text),
       ...(remedy === undefined ? {} : { remedy: shortened(remedy) }),
     }));
-  const more = problems.length - shown.length;
+  const more = Math.min(problems.length - shown.length, 1_000_000);
   return { problems: shown, ...(more === 0 ? {} : { more }) };
 }
 

@@ -37,7 +37,7 @@ const NODE_REPORT_FIELDS = {
     ),
     [],
   ),
-  more: optionalField(wholeNumber(0, Number.MAX_SAFE_INTEGER), 'Number of problems that were left out.'),
+  more: optionalField(wholeNumber(0, 1_000_000), 'Number of problems that were left out.'),
 };
 
 export type NodeReportSpec = SpecOf<typeof NODE_REPORT_FIELDS>;
@@ -109,7 +109,7 @@ function count(severity: NodeSeverity, { spec }: NodeReport): string {
 
 export const NODE_REPORT: KindDeclaration<NodeReport> = {
   plural: 'nodereports',
-  shortNames: [],
+  shortNames: ['npr'],
   scope: 'cluster',
   about:
     'What the agent of a node knows to be wrong there. Agents do not read it; the operator and netplugctl do. It goes with its Node.',
