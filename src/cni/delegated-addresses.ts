@@ -14,6 +14,8 @@ export interface Delegation {
   readonly plugin: string;
   /** Returns the configuration for one call, parts of which may come from the orchestrator's API. */
   readonly confOf: (call: CniCall, command: string) => Promise<Readonly<Record<string, unknown>>>;
+  /** Returns the addresses of which none is left for one more attachment; undefined while there are some, or when this is not known. */
+  readonly findFull: (conf: Readonly<Record<string, unknown>>) => Promise<string | undefined>;
 }
 
 /** Assigns addresses through another plugin (CNI 1.1.0, section 4) and records the endpoint. */
@@ -22,6 +24,11 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
   const ask = async (call: CniCall, command: string, signal: AbortSignal = call.signal): Promise<unknown> => {
     const conf = await delegation.confOf(call, command);
     return callDelegate(ports.execDelegate, { plugin: delegation.plugin, path, command, conf, signal });
+  };
+
+  const findExhaustion = async (call: CniCall): Promise<NetplugError | undefined> => {
+    const full = await delegation.findFull(await delegation.confOf(call, 'STATUS'));
+    return full === undefined ? undefined : exhausted(call, delegation.plugin, full);
   };
 
   return {
@@ -40,7 +47,9 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       const answer = await ask(call, 'ADD').catch(async (cause: unknown) => {
         if (!(cause instanceof DelegateError)) throw cause;
         await ask(call, 'DEL');
-        return ask(call, 'ADD');
+        return ask(call, 'ADD').catch(async (again: unknown) => {
+          throw (await findExhaustion(call).catch(() => undefined)) ?? again;
+        });
       });
       const result = parseResult(answer);
       const addresses = addressesIn(result?.ips ?? []);
@@ -113,8 +122,21 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       } catch (cause) {
         if (!isVerbUnknown(cause)) throw cause;
       }
+      const exhaustion = await findExhaustion(call);
+      if (exhaustion !== undefined) throw exhaustion;
     },
   };
+}
+
+function exhausted({ attachment: { network } }: CniCall, plugin: string, full: string): NetplugError {
+  return new NetplugError(
+    'ipam/exhausted',
+    `Cannot assign an address in network "${network}": ${plugin} holds every address of ${full}`,
+    {
+      hint: 'Add a range to its set in ipam.ranges, or delete pods of this node; "netplugctl ipam check" on the node names addresses that leaked',
+      facts: { network, plugin },
+    },
+  );
 }
 
 /** @throws ipam/request-invalid when host-local is asked for a specific address (specification, "ipam object fields") */

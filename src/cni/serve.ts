@@ -7,6 +7,8 @@ import { delegatedAddresses } from './delegated-addresses.ts';
 import { del } from './del.ts';
 import { gc, isGcWanted, isKeptOf } from './gc.ts';
 import { hostLocalConf } from './host-local-conf.ts';
+import { hostLocalFolder, takenAddresses } from './host-local-files.ts';
+import { findFullSet } from './host-local-room.ts';
 import { readPodSubnets, WHOLE_FAMILIES } from './pod-subnets.ts';
 import type { Invocation } from './invocation.ts';
 import { ipamAdd } from './ipam-add.ts';
@@ -83,7 +85,9 @@ function sourceOf(ports: CniPorts, { config }: CniCall, path: readonly string[])
   const { ipam } = config;
   if (ipam.type === 'netplug-ipam') return ownAddresses(ports, ipam);
   if (ipam.type === 'other') {
-    return delegatedAddresses(ports, { plugin: ipam.plugin, confOf: async ({ raw }) => Promise.resolve(raw) }, path);
+    const { plugin } = ipam;
+    const confOf = async ({ raw }: CniCall): Promise<CniCall['raw']> => Promise.resolve(raw);
+    return delegatedAddresses(ports, { plugin, confOf, findFull: async () => Promise.resolve(undefined) }, path);
   }
   const { podCidrPaths } = ipam;
   return delegatedAddresses(
@@ -94,6 +98,11 @@ function sourceOf(ports: CniPorts, { config }: CniCall, path: readonly string[])
       confOf: async (call, command) => {
         const needsNone = podCidrPaths.length === 0 || command === 'DEL' || command === 'GC';
         return hostLocalConf(call.raw, needsNone ? WHOLE_FAMILIES : await readPodSubnets(ports, call));
+      },
+      // host-local itself has no STATUS (1.9.1), and gives no code of its own to an ADD that finds no address.
+      findFull: async (conf) => {
+        const folder = hostLocalFolder(conf);
+        return folder === undefined ? undefined : findFullSet(conf, await takenAddresses(folder));
       },
     },
     path,

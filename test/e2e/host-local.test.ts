@@ -86,10 +86,13 @@ describe('host-local', () => {
     const pod = await node.pod();
     const full = await node.cni('ADD', { containerId: 'four', netns: pod.path, conf });
     expect(full.json).toMatchObject({
-      code: 999,
-      msg: expect.stringContaining('no IP addresses available in range set'),
+      code: 11,
+      msg: 'Cannot assign an address in network "k8s-pod-network": host-local holds every address of 10.90.0.20-10.90.0.21,10.91.0.40-10.91.0.40',
     });
     await expectNothingOf(node, 'four');
+    expect((await node.cni('STATUS', { ifName: '', conf })).json).toMatchObject({ code: 50 });
+    await del(node, { containerId: 'two', pod: undefined, conf });
+    expect(await node.cni('STATUS', { ifName: '', conf })).toMatchObject({ status: 0, stdout: '' });
   });
 
   it('assigns from a single subnet given without ranges [hl-ranges]', async () => {
