@@ -9,8 +9,10 @@ import { NetworkProcess } from '../apps/agent/network-process.ts';
 import { NodeProblems } from '../apps/agent/node-problems.ts';
 import { readPodLinkNames } from '../apps/agent/network/host/read-pod-links.ts';
 import { PodIsolator } from '../apps/agent/pod-isolator.ts';
+import { ReservationReleaser } from '../apps/agent/release-reservations.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
+import { readDelegatedNetworks } from '../cni/delegated-networks.ts';
 import { countedIsolation, noIsolation } from '../cni/pod-isolation.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
@@ -31,6 +33,7 @@ import { startHealthServer, startMetricsServer, startProbeServer } from '../runt
 import { WatchRelay } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
+import { bootedAtMs } from './booted-at.ts';
 import { closePods } from './close-pods.ts';
 import { withdrawPods } from './withdraw-pods.ts';
 import { usesTypha } from './fan-out.ts';
@@ -121,6 +124,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       ...asNodeProblems(CALL_PROBLEMS.lostAddress, nodes.warnings()),
       ...((await network?.problems()) ?? []),
       ...pluginFiles.problems(),
+      ...asNodeProblems(CALL_PROBLEMS.leaks, leaks.failures()),
     ],
   });
   const network = isNetworkRun
@@ -184,6 +188,16 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       traces.add(record);
     },
   });
+  const leaks = new ReservationReleaser({
+    ...base,
+    serveCall,
+    attachments: new AttachmentFiles(attachmentFolder(env)),
+    listAttached: attachedIn(kernel),
+    now: () => systemClock.now(),
+    bootedAtMs,
+    readNetworks: async () => readDelegatedNetworks(readVariable(env, 'NETPLUG_CNI_CONF_DIR')),
+    binDir: readVariable(env, 'NETPLUG_CNI_BIN_DIR'),
+  });
   const threads = new ThreadPoolWatch(systemClock);
   const obstacles = async (): Promise<readonly string[]> => [
     ...threadFailures(threads),
@@ -214,6 +228,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       problems,
       isConnecting: networking === 'on',
       pluginFiles,
+      leaks,
       closePods: async (signal) => {
         if (!isNetworkRun || !policy.isOn) return;
         await closePods(signal, { podLinks: await readPodLinkNames(linuxHostNetwork(), interfacePrefixes) });

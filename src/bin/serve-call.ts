@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { DecodedNetconfs } from '../apps/agent/decoded-netconfs.ts';
 import type { ServeCall } from '../apps/agent/conversation.ts';
 import { IgnoredAnnotations } from '../apps/agent/ignored-annotations.ts';
-import { onePerContainer } from '../apps/agent/per-container.ts';
+import { onePerContainer, type ServeOrdered } from '../apps/agent/per-container.ts';
 import type { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { StderrLines } from '../apps/agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
@@ -56,7 +56,7 @@ export function serveCallIn({
   onServed,
   onLockWait,
   env: own,
-}: ServeCallPorts): ServeCall {
+}: ServeCallPorts): ServeOrdered {
   const options = {
     sourceCheck: readVariable(own, 'NETPLUG_POD_SOURCE_CHECK'),
     record: forwardingRecorder(stateDir(own)),

@@ -80,6 +80,11 @@ export const CALL_PROBLEMS = {
     severity: 'warning',
     remedy: 'Delete the pod that must not run; where the orchestrator has it no more, stop the container on this node',
   },
+  leaks: {
+    code: 'agent/leaked-reservations',
+    severity: 'warning',
+    remedy: 'Correct what fails; the agent retries, and "netplugctl ipam check --fix" on the node does the same',
+  },
 } as const;
 
 /** One sentence, or one with what to do and a code of its own. */

@@ -61,6 +61,8 @@ export interface AgentPorts extends RetryPorts {
   readonly startProbes: () => Promise<AsyncDisposable>;
   /** Conflist and credentials of the plugin. Runs until the signal aborts. */
   readonly pluginFiles: { readonly run: (signal: AbortSignal) => Promise<void> };
+  /** Releases what delegated address managers hold for attachments that have ended. Runs until the signal aborts. */
+  readonly leaks: { readonly run: (signal: AbortSignal) => Promise<void> };
   /** @throws agent/health-failed */
   readonly startMetrics: () => Promise<HealthServer | undefined>;
   /** Tries to make this process the node's only agent. Reports whether it is; false while another agent runs. */
@@ -144,6 +146,7 @@ export async function serveNode(
       async (signal) => serveHttp(ports, 'health', signal),
       async (signal) => serveHttp(ports, 'metrics', signal),
       async (signal) => ports.pluginFiles.run(signal),
+      async (signal) => ports.leaks.run(signal),
       async (signal) => ports.problems.publish({ node, release: VERSION }, signal),
     ];
     if (network !== undefined) parts.push(async (signal) => network.run(signal));
