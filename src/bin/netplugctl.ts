@@ -31,6 +31,7 @@ import type { LeaseOptions } from '../runtime/leader-lease.ts';
 import { readVariable } from '../config/environment.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
+import { bootedAtMs } from './booted-at.ts';
 import { machineOf } from './machine.ts';
 import { accessOf, openOrchIn } from './open-orch.ts';
 import { openStoreIn } from './open-store.ts';
@@ -65,6 +66,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
     },
     interrupted,
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
+    bootedAtMs,
     openStore: openStoreIn(env, { manager: 'netplugctl' }),
     openInspector: (datastore: Datastore) =>
       datastore.type === 'kvv3'

@@ -263,6 +263,7 @@ function findingsOf({ cluster, nodes }: Pick<Simulation, 'cluster' | 'nodes'>): 
         used: new Set(),
         unconnected: [],
         running: [],
+        delegated: { networks: [], leaked: [], reserved: new Set() },
         links: living.map(({ owner }, index) => ({
           name: `npl${owner.containerId}`,
           index,

@@ -93,6 +93,7 @@ export async function callCtl(
       [Symbol.asyncDispose]: async () => Promise.resolve(),
     }),
     host: { uid: 1000, procDir: '/proc' },
+    bootedAtMs: () => 0,
     openApi: missing,
     openLease: missing,
     listEnforcedPolicies: missing,

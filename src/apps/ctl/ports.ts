@@ -34,6 +34,8 @@ export interface CtlPorts extends HostPorts, RetryPorts {
   /** The progress of the plans of earlier calls. */
   readonly planRecords: PlanRecords;
   readonly hostname: string;
+  /** Returns when the kernel of this machine started, in milliseconds since 1970. */
+  readonly bootedAtMs: () => number;
   /** Returns the node name under which the agent registered this machine; undefined when it has not. */
   readonly readRegisteredName: () => string | undefined;
   readonly machine: Machine;

@@ -9,6 +9,8 @@ import { parseCidr } from '../../../net/cidr.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import type { IpamState } from './finding.ts';
 
+const NONE = { networks: [], leaked: [], reserved: new Set<string>() };
+
 const node = 'node-a' as NodeName;
 const other = 'node-b' as NodeName;
 const NOW = Date.parse('2026-01-02T00:00:00Z');
@@ -79,6 +81,7 @@ const HERE = {
   used: new Set<string>(),
   unconnected: [],
   running: [],
+  delegated: NONE,
 };
 const local = (...links: HostLink[]): IpamState['local'] => ({
   ...HERE,

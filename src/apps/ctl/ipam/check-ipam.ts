@@ -1,5 +1,6 @@
 import { attachmentFindings } from './attachment-findings.ts';
 import { blockFindings } from './block-findings.ts';
+import { delegatedFindings } from './delegated-findings.ts';
 import { type IpamFinding, ipamFinding, type IpamState } from './finding.ts';
 import { tunnelFindings } from './tunnel-findings.ts';
 import { unconnectedFindings } from './unconnected-findings.ts';
@@ -11,6 +12,7 @@ export function checkIpam(state: IpamState): IpamFinding[] {
     ...blockFindings(state.blocks, state.pools),
     ...attachmentFindings(state),
     ...unconnectedFindings(state),
+    ...delegatedFindings(state),
     ...tunnelFindings(state),
   ];
 }

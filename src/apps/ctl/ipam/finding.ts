@@ -1,4 +1,6 @@
 import type { CheckInfo, Finding } from '../../../checks/check.ts';
+import type { DelegatedNetwork } from '../../../cni/delegated-networks.ts';
+import type { LeakedReservation } from '../../../cni/leaked-reservations.ts';
 import type { HostLink } from '../../../dataplane/kernel.ts';
 import type { UnconnectedPod } from '../../../install/host/unconnected-pods.ts';
 import type { Stored } from '../../../datastore/allocation-store.ts';
@@ -39,13 +41,24 @@ export interface LocalState {
    * published yet, and those whose addresses are in no block of netplug.
    */
   readonly attached: ReadonlySet<string>;
+  readonly delegated: DelegatedState;
+}
+
+/** The networks of this machine whose addresses another plugin manages. */
+export interface DelegatedState {
+  readonly networks: readonly DelegatedNetwork[];
+  /** What their managers hold for attachments that have ended. */
+  readonly leaked: readonly LeakedReservation[];
+  /** `<containerId>/<ifName>` of the attachments that host-local has a file of. */
+  readonly reserved: ReadonlySet<string>;
 }
 
 /** Repair of a finding, if it is safe. */
 export type Repair =
   | { readonly kind: 'release'; readonly allocation: Allocation; readonly endpoint: WorkloadEndpoint | undefined }
   | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
-  | { readonly kind: 'remove-link'; readonly link: HostLink };
+  | { readonly kind: 'remove-link'; readonly link: HostLink }
+  | { readonly kind: 'end-attachment'; readonly network: DelegatedNetwork; readonly leaked: LeakedReservation };
 
 /** Conditions that records and kernel must meet, by the part of the id behind `ipam/`. */
 const CHECKS = {
@@ -53,6 +66,8 @@ const CHECKS = {
   'leaked-address': { severity: 'warning', expected: 'a pod for every assigned address' },
   'unconfirmed-address': { severity: 'note', expected: 'evidence that every assigned address is in use' },
   'address-held-twice': { severity: 'error', expected: 'one holder for an address' },
+  'leaked-reservation': { severity: 'warning', expected: 'a pod for every address that another plugin holds' },
+  'endpoint-without-interface': { severity: 'warning', expected: 'an interface for every endpoint of this node' },
   'endpoint-missing': { severity: 'warning', expected: 'an endpoint for every interface with an address' },
   'endpoint-without-address': { severity: 'warning', expected: 'endpoints whose addresses are assigned in a block' },
   'pod-without-interface': { severity: 'error', expected: 'an interface of netplug for every running pod' },

@@ -11,6 +11,7 @@ import { readRunningPods } from './read-running-pods.ts';
 import { interfaceKey } from '../../../model/names.ts';
 import { attachmentsInJournals } from '../../../ipam/node/orphaned-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
+import { readDelegated } from './read-delegated.ts';
 import { withStore } from '../connection.ts';
 import { type IpamFinding, type IpamState, isOf, type LocalState, shownFinding } from './finding.ts';
 import type { Output } from '../common-options.ts';
@@ -128,6 +129,7 @@ async function readState(
           attached,
           used: await usedAddresses(here.kernel, links),
           unconnected: await findUnconnectedPods(here.kernel, ports.machine.resultsDir),
+          delegated: await readDelegated(ports, { links, records }),
           running: await readRunningPods(context, { datastore: here.datastore, nodes: names }),
         };
   return {

@@ -3,10 +3,14 @@ import type { Kernel } from '../../../dataplane/kernel.ts';
 import { type IpamPorts } from '../../../ipam/assign.ts';
 import { release } from '../../../ipam/release.ts';
 import { endpointIdOf } from '../../../model/workload-endpoint.ts';
+import type { CtlPorts } from '../ports.ts';
+import { endAttachment } from './end-attachment.ts';
 import type { Repair } from './finding.ts';
 
 export interface RepairPorts extends IpamPorts {
   readonly kernel: Kernel | undefined;
+  readonly plugin: Pick<CtlPorts['plugin'], 'binDir'>;
+  readonly machine: Pick<CtlPorts['machine'], 'stateDir' | 'socketPath'>;
 }
 
 /**
@@ -48,6 +52,9 @@ export async function carryOutRepair(
       const isGone = owner !== undefined && (await ports.kernel?.remove(name, owner)) === true;
       return isGone ? 'interface removed' : undefined;
     }
+    case 'end-attachment':
+      await endAttachment(ports, repair, signal);
+      return 'released';
     default:
       return never(repair);
   }

@@ -16,6 +16,8 @@ import { parseCidr } from '../../../net/cidr.ts';
 import { checkIpam } from './check-ipam.ts';
 import type { IpamState } from './finding.ts';
 
+const NONE = { networks: [], leaked: [], reserved: new Set<string>() };
+
 const NOW = Date.parse('2026-01-02T00:00:00Z');
 const DAY_AGO = '2026-01-01T00:00:00Z';
 
@@ -30,7 +32,7 @@ const messages = (nodes: readonly Node[] | undefined, allocation = held('vxlan.n
   const pools = [poolOf('v4', '10.0.0.0/16'), poolOf('v6', 'fd00::/64')];
   const common = { endpoints: [], unreadable: [], nowMs: NOW, graceMs: 120_000 };
   const none = { links: [], attached: new Set<string>(), used: new Set<string>(), unconnected: [], running: [] };
-  const local = { nodes: new Set(['n1']), ...none };
+  const local = { nodes: new Set(['n1']), ...none, delegated: NONE };
   const state: IpamState = { ...common, blocks: [block], pools, nodes, local };
   return checkIpam(state).map(({ id, found, repair }) => `${id}: ${found} (${repair?.kind ?? 'no repair'})`);
 };
