@@ -17,7 +17,7 @@ export const TOUCHES: Readonly<Record<string, readonly string[]>> = {
   'src/bin': ['cni', 'netplugctl', 'agent', 'controllers', 'operator', 'health-probe'],
   'src/cache': ['agent', 'agent-policy-api', 'controllers'],
   'src/checks': ['ctl-doctor', 'upgrade-hazards', 'install-cluster'],
-  'src/cni': ['cni', 'gc', 'bad-input', 'chain', 'many-at-once', 'ipam-under-ptp', 'host-local'],
+  'src/cni': ['cni', 'gc', 'bad-input', 'chain', 'many-at-once', 'ipam-under-ptp', 'host-local', 'agent-host-local'],
   'src/config': ['cni', 'bad-input', 'host-local', 'install'],
   'src/dataplane': ['cni', 'gc', 'chain', 'between-nodes-connectivity', 'agent-policy-add'],
   'src/datastore': ['cni', 'ctl-datastore', 'agent-failures', 'restored-etcd'],

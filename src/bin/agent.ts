@@ -195,6 +195,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     listAttached: attachedIn(kernel),
     now: () => systemClock.now(),
     bootedAtMs,
+    tryLock: tryLockFile,
     readNetworks: async () => readDelegatedNetworks(readVariable(env, 'NETPLUG_CNI_CONF_DIR')),
     binDir: readVariable(env, 'NETPLUG_CNI_BIN_DIR'),
   });

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { open, readdir } from 'node:fs/promises';
+import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
@@ -50,16 +50,24 @@ export async function listHostLocalFiles(folder: string): Promise<readonly HostL
 async function readHostLocalFile(folder: string, name: string): Promise<HostLocalFile | undefined> {
   const address = tryParseAddress(name);
   if (address === undefined) return undefined;
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-  await using file = await open(join(folder, name), flags).catch(ignoreErrno);
-  const stat = await file?.stat();
-  if (file === undefined || stat?.isFile() !== true || stat.size > LARGEST_BYTES) return undefined;
+  await using file = await openHostLocalFile(join(folder, name));
+  if (file === undefined) return undefined;
+  const { mtimeMs } = await file.stat();
   const [containerId = '', ifName = '', ...rest] = (await file.readFile('utf8')).trim().split(/\r?\n/);
   if (!isContainerId(containerId) || !isInterfaceName(ifName) || rest.length > 0) return undefined;
-  return { address, containerId, ifName, atMs: stat.mtimeMs };
+  return { address, containerId, ifName, atMs: mtimeMs };
 }
 
-/** A file that was removed in the meantime, is a symbolic link or may not be read names no attachment. */
+/** Returns undefined for what was removed in the meantime, may not be read, or is no file that host-local writes. */
+export async function openHostLocalFile(path: string): Promise<FileHandle | undefined> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(path, flags).catch(ignoreErrno);
+  const stat = await file?.stat();
+  if (stat?.isFile() === true && stat.size <= LARGEST_BYTES) return file;
+  await file?.close();
+  return undefined;
+}
+
 function ignoreErrno(cause: unknown): undefined {
   if (errnoOf(cause) === undefined) throw cause;
 }

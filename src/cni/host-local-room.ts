@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts';
 import { type Address, formatAddress, tryParseAddress } from '../net/address.ts';
 import { cidrSize, tryReadCidr } from '../net/cidr.ts';
 import { isJsonObject } from './result.ts';
@@ -36,7 +37,7 @@ function rangeSets({ ipam, runtimeConfig }: Readonly<Record<string, unknown>>): 
 function readRange(range: unknown): Range | undefined {
   if (!isJsonObject(range)) return undefined;
   const textOf = (key: string): string | undefined => {
-    const value = range[key];
+    const value = ownValue(range, key);
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
   const reading = tryReadCidr(textOf('subnet') ?? '');

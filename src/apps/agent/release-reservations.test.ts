@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { seededRandom } from '../../base/random.ts';
-import { memoryRecords } from '../../cni/attachment-records.ts';
+import { type AttachmentRecords, memoryRecords } from '../../cni/attachment-records.ts';
 import { parseAddress } from '../../net/address.ts';
 import type { ServeCall } from './conversation.ts';
 import { onePerContainer, type ServeOrdered } from './per-container.ts';
@@ -17,6 +17,7 @@ async function recorded(serve: ServeCall): Promise<{
   readonly releaser: ReservationReleaser;
   readonly links: Set<string>;
   readonly serveCall: ServeOrdered;
+  readonly attachments: AttachmentRecords;
 }> {
   const clock = virtualClock();
   const attachments = memoryRecords();
@@ -36,24 +37,25 @@ async function recorded(serve: ServeCall): Promise<{
     random: seededRandom(1),
     log: silentLog,
     serveCall,
-    attachments: {
-      list: async () => attachments.list(),
-    },
+    attachments,
     listAttached: () => links,
     now: () => clock.now(),
     bootedAtMs: () => 0,
+    tryLock: () => true,
     readNetworks: async () => Promise.resolve([NETWORK]),
     binDir: '/opt/cni/bin',
   });
-  return { releaser, links, serveCall };
+  return { releaser, links, serveCall, attachments };
 }
 
 describe('the addresses of an attachment that ended without a DEL', () => {
   it('are released by a DEL with its pod, and tried again with the reason told until that succeeds', async () => {
     const served: CallRequest[] = [];
     const answers = [{ status: 1, stdout: '{"code": 11, "msg": "etcd\\u001b does not respond"}', stderr: '' }];
-    const { releaser } = await recorded(async (request) => {
+    const { releaser, attachments } = await recorded(async (request) => {
       served.push(request);
+      // A DEL may fail after it has removed the record.
+      await attachments.remove({ network: 'net', containerId: 'c1', ifName: 'eth0' });
       return Promise.resolve(answers.shift() ?? { status: 0, stdout: '', stderr: '' });
     });
     await expect(releaser.pass(never)).rejects.toThrow('etcd');

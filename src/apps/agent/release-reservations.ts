@@ -3,7 +3,9 @@ import { reasonOf } from '../../base/errors.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { Log } from '../../base/log.ts';
 import { visibleText } from '../../base/visible-text.ts';
+import { freeBlankFiles } from '../../cni/blank-files.ts';
 import type { DelegatedNetwork } from '../../cni/delegated-networks.ts';
+import { hostLocalFolder } from '../../cni/host-local-files.ts';
 import {
   delOf,
   findLeaked,
@@ -25,6 +27,8 @@ export interface ReservationPorts extends RetryPorts, TracePorts {
   readonly serveCall: ServeOrdered;
   /** Returns the installed networks of netplug whose addresses another plugin manages. */
   readonly readNetworks: () => Promise<readonly DelegatedNetwork[]>;
+  /** Locks an open file for this process; false while another one holds the lock. */
+  readonly tryLock: (fd: number) => boolean;
   /** Folder of the plugins on the host. */
   readonly binDir: string;
 }
@@ -62,7 +66,7 @@ export class ReservationReleaser {
 
   /** Continues after a DEL that failed. @throws cni/record-failed, kernel/failed, and an error that names what failed */
   async pass(signal: AbortSignal): Promise<void> {
-    const due = await this.#findDue().catch((cause: unknown) => {
+    const due = await this.#findDue(signal).catch((cause: unknown) => {
       this.#unread = `leaked addresses of other address managers are not looked for: ${reasonOf(cause)}`;
       throw cause;
     });
@@ -72,12 +76,13 @@ export class ReservationReleaser {
     if (failures.length > 0) throw new Error(failures.join('; '));
   }
 
-  async #findDue(): Promise<readonly (readonly [DelegatedNetwork, LeakedReservation])[]> {
+  async #findDue(signal: AbortSignal): Promise<readonly (readonly [DelegatedNetwork, LeakedReservation])[]> {
     const networks = await this.#ports.readNetworks();
     for (const [handle, { leaked }] of this.#failed)
       if (!networks.some(({ name }) => name === leaked.network)) this.#failed.delete(handle);
     const due: (readonly [DelegatedNetwork, LeakedReservation])[] = [];
     for (const network of networks) {
+      await this.#freeBlank(network, signal);
       const again = [...this.#failed.values()]
         .map(({ leaked }) => leaked)
         .filter((each) => each.network === network.name);
@@ -86,6 +91,14 @@ export class ReservationReleaser {
       due.push(...[...each.values()].map((leaked) => [network, leaked] as const));
     }
     return due;
+  }
+
+  async #freeBlank({ name, manager, conf }: DelegatedNetwork, signal: AbortSignal): Promise<void> {
+    const folder = manager === 'host-local' ? hostLocalFolder(conf) : undefined;
+    const freed = folder === undefined ? [] : await freeBlankFiles(folder, this.#ports, signal);
+    const { log } = this.#ports;
+    if (freed.length > 0)
+      log.info('blank reservations removed', { network: name, addresses: freed.map(formatAddress) });
   }
 
   async #release(network: DelegatedNetwork, leaked: LeakedReservation, signal: AbortSignal): Promise<void> {

@@ -14,7 +14,7 @@ const LEAKED: LeakedReservation = {
   addresses: [parseAddress('10.0.0.2'), parseAddress('fd00::2')],
 };
 const endpoint = (node: string, network = 'net'): IpamState['endpoints'][number] => ({
-  version: 1,
+  version: '1',
   value: {
     apiVersion: 'netplug.io/v3',
     kind: 'WorkloadEndpoint',
