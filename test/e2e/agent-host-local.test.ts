@@ -68,7 +68,7 @@ describe('after a power cut, host-local', () => {
     for (const address of ALL)
       expect(found.stdout).toContain(`found: address ${address}: host-local holds it in network`);
     const fixed = await check('--fix');
-    expect(fixed.status, fixed.stdout).toBe(0);
+    expect(fixed).toMatchObject({ status: 0 });
     expect([await reservations(), await node.endpoints()]).toEqual([[], []]);
     expect((await check()).stdout).toContain('nothing wrong is left');
   });

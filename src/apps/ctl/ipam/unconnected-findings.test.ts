@@ -35,6 +35,7 @@ const found = (local: Partial<LocalState>, more: Partial<IpamState> = {}): reado
       used: new Set(),
       unconnected: [],
       running: [],
+      delegated: { networks: [], leaked: [], reserved: new Set() },
       ...local,
     },
     nowMs: 0,
