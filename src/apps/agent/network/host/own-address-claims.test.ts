@@ -135,3 +135,8 @@ it.each(SEEDS)(
     expect(holders(joined)).toEqual(['c']);
   },
 );
+
+it('keeps an address that another node publishes as well when the agent of the first one starts again', async () => {
+  const cluster = new Cluster(1, { a: '192.0.2.1' }, { a: '192.0.2.1', down: '192.0.2.1' });
+  await cluster.run(60_000, () => expect(cluster.records.get(nodeName('a'))).toBe('192.0.2.1'));
+});

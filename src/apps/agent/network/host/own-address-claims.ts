@@ -47,6 +47,7 @@ export class OwnAddressClaims {
   readonly #sinceMs = new Map<string, number | undefined>();
   /** By address: those that two nodes have published at the same time. */
   readonly #withdrawn = new Map<string, Withdrawn>();
+  #hasBegun = false;
   #isContested = false;
 
   constructor(ports: ClaimPorts, node: NodeName, state: Pick<ClusterState, 'nodeNames' | 'endsOf'>) {
@@ -66,6 +67,7 @@ export class OwnAddressClaims {
 
   /** Never fails for another node: one that cannot be read keeps its address. */
   async decide({ wanted, before, interfaces }: ClaimQuestion, signal: AbortSignal): Promise<ClaimedAddresses> {
+    if (!this.#hasBegun) this.#begin();
     const addresses = new Map<Family, OwnAddress>();
     const conflicts: ContestedAddress[] = [];
     for (const [family, own] of wanted) {
@@ -80,6 +82,14 @@ export class OwnAddressClaims {
     for (const key of this.#sinceMs.keys()) if (!published.includes(key)) this.#sinceMs.delete(key);
     this.#isContested = conflicts.length > 0;
     return { addresses, conflicts };
+  }
+
+  /** What the record has when the agent starts is no new claim: nobody knows who was first, and a start must take nothing from pods. */
+  #begin(): void {
+    this.#hasBegun = true;
+    const settledMs = this.#ports.clock.monotonic() - CLAIM_SETTLES_MS;
+    for (const address of this.#state.endsOf(this.#node).addresses.values())
+      this.#sinceMs.set(addressKey(address), settledMs);
   }
 
   /** Returns the address that the node has had, if an interface has it still, so that pods stay connected meanwhile. */
@@ -116,10 +126,7 @@ export class OwnAddressClaims {
     const withdrawn = this.#withdrawn.get(key);
     if (withdrawn !== undefined && nowMs < withdrawn.untilMs) return { verdict: 'withheld', others: withdrawn.others };
     this.#withdrawn.delete(key);
-    // What the record had before this process first looked is no new claim.
-    const isNew = isClaimed || withdrawn !== undefined;
-    const firstMs = isNew ? nowMs : nowMs - CLAIM_SETTLES_MS;
-    this.#sinceMs.set(key, isPublished ? (sinceMs ?? firstMs) : undefined);
+    this.#sinceMs.set(key, isPublished ? (sinceMs ?? nowMs) : undefined);
     return { verdict, others };
   }
 
