@@ -2,17 +2,15 @@ import { describe, expect, it } from 'vitest';
 import { nodeName, nodeOf } from '../../test/support/fixtures.ts';
 import type { Node } from '../model/node.ts';
 import { parseAddress } from '../net/address.ts';
-import { isOutdated, judgeClaim, CLAIM_SETTLES_MS } from './judge-claim.ts';
+import { isOutdated, judgeClaim } from './judge-claim.ts';
 
 describe('an address that other nodes publish', () => {
-  it.each<[others: string[], publishedMs: number | undefined, verdict: string]>([
-    [[], undefined, 'free'],
-    [[], 0, 'free'],
-    [['b'], undefined, 'withheld'],
-    [['b'], CLAIM_SETTLES_MS - 1, 'withheld'],
-    [['b'], CLAIM_SETTLES_MS, 'kept'],
-  ])('by %j, after %s ms, is %s', (others, publishedMs, verdict) => {
-    expect(judgeClaim({ others: others.map((name) => nodeName(name)), publishedMs })).toBe(verdict);
+  it.each<[others: string[], isSettled: boolean, verdict: string]>([
+    [[], false, 'free'],
+    [['b'], false, 'withheld'],
+    [['b'], true, 'kept'],
+  ])('by %j, settled %s, is %s', (others, isSettled, verdict) => {
+    expect(judgeClaim({ others: others.map((name) => nodeName(name)), isSettled })).toBe(verdict);
   });
 
   it.each<[what: string, own: string[], other: string[] | undefined, outdated: boolean]>([

@@ -2,15 +2,15 @@ import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { type Address, sameAddress, tryParseAddress } from '../net/address.ts';
 
-/** Time for which a node must have published an address alone, until another one that publishes it was certainly later. */
+/** Time for which a node must have published an address alone before it makes sure that no other one publishes it. */
 export const CLAIM_SETTLES_MS = 10_000;
 
 /** What is known about an address that a node is to publish. */
 export interface ClaimFacts {
   /** Other nodes that publish the address, without those whose claim is outdated. */
   readonly others: readonly NodeName[];
-  /** How long this node has published it, in milliseconds; undefined while it does not, or nobody knows who was first. */
-  readonly publishedMs: number | undefined;
+  /** Whether another node that publishes it was certainly later. */
+  readonly isSettled: boolean;
 }
 
 /**
@@ -24,9 +24,9 @@ export type ClaimVerdict = 'free' | 'kept' | 'withheld';
  * Decides whether a node may publish an address of its own. The first that publishes an address keeps it. Of two that publish it at
  * the same time, each with a view from before, both withdraw it.
  */
-export function judgeClaim({ others, publishedMs }: ClaimFacts): ClaimVerdict {
+export function judgeClaim({ others, isSettled }: ClaimFacts): ClaimVerdict {
   if (others.length === 0) return 'free';
-  return publishedMs !== undefined && publishedMs >= CLAIM_SETTLES_MS ? 'kept' : 'withheld';
+  return isSettled ? 'kept' : 'withheld';
 }
 
 /**

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { nodeName, nodeOf } from '../../../../../test/support/fixtures.ts';
 import { virtualClock } from '../../../../base/clock.ts';
 import { type Random, seededRandom } from '../../../../base/random.ts';
+import type { FollowedRecord, FollowEvent } from '../../../../datastore/follow.ts';
 import type { NodeName } from '../../../../model/names.ts';
 import { formatAddress, parseAddress } from '../../../../net/address.ts';
 import { endsOf } from '../../../../routing/node-ends.ts';
@@ -33,12 +34,18 @@ class Cluster {
   readonly #random: Random;
   readonly members: readonly Member[];
   records: Records;
+  /** Where nodes are kept from each other: in what they follow, or in what each has published of its record. */
+  gap: 'followed' | 'published' | undefined;
+  /** What others can read of the records. */
+  #published: Records;
 
   constructor(seed: number, have: Readonly<Record<string, string>>, records: Readonly<Record<string, string>>) {
     this.#random = seededRandom(seed);
     this.records = new Map(Object.entries(records).map(([name, text]) => [nodeName(name), text]));
+    this.#published = this.records;
     const findResource = async (): Promise<never> => Promise.resolve(nodeOf('any') as never);
-    const ports = { clock: this.#clock, random: this.#random, store: { findResource } };
+    const store = { findResource, follow: () => this.#follow() };
+    const ports = { clock: this.#clock, random: this.#random, store };
     this.members = Object.entries(have).map(([name, has]) => {
       // The record of a node itself comes by another watch than those of others.
       const read = (of: NodeName) => (of === member.name ? member.ownView : member.view).get(of);
@@ -69,6 +76,7 @@ class Cluster {
       const member = this.members[this.#random.int(this.members.length)]!;
       if (this.#random.int(2) === 0) await this.#decide(member);
       else this.#write(member);
+      if (this.gap !== 'published') this.#published = this.records;
       for (const each of this.members) {
         if (this.#random.int(20) === 0) each.ownView = this.records;
         if (this.#random.int(20) === 0 || this.#clock.monotonic() - each.viewMs > LAG_MS) this.#read(each);
@@ -77,8 +85,18 @@ class Cluster {
     }
   }
 
+  async *#follow(): AsyncGenerator<FollowEvent> {
+    const records = [...this.#published].map(([name, text]): FollowedRecord => {
+      const which = { kind: 'Node', name } as const;
+      const value = { ...nodeOf(name), spec: { bgp: bgpOf(text) } };
+      return { kind: 'resource', which, key: name, version: '', query: 0, value };
+    });
+    yield Promise.resolve({ kind: 'snapshot', records, version: '' } as const);
+  }
+
   #read(member: Member): void {
-    member.view = this.records;
+    if (this.gap === 'followed') return;
+    member.view = this.#published;
     member.viewMs = this.#clock.monotonic();
   }
 
@@ -133,6 +151,18 @@ it.each(SEEDS)(
     for (const member of joined.members.slice(0, 2)) member.view = new Map();
     await joined.run(120_000, () => expect(joined.records.get(nodeName('c'))).toBe('10.0.2.15'));
     expect(holders(joined)).toEqual(['c']);
+  },
+);
+
+it.each((['followed', 'published'] as const).flatMap((gap) => SEEDS.slice(0, 4).map((seed) => [gap, seed] as const)))(
+  'never lets two keep an address, though nothing newer is %s for longer than a claim takes to settle (seed %i)',
+  async (gap, seed) => {
+    const cluster = new Cluster(seed, { a: '192.0.2.1', b: '192.0.2.1' }, {});
+    cluster.gap = gap;
+    await cluster.run(6 * CLAIM_SETTLES_MS);
+    cluster.gap = undefined;
+    await cluster.run(120_000);
+    expect([...cluster.records.values()].filter((text) => text !== undefined)).toHaveLength(1);
   },
 );
 

@@ -2,13 +2,16 @@ import type { Clock } from '../../../../base/clock.ts';
 import { isNetplugError } from '../../../../base/errors.ts';
 import type { Random } from '../../../../base/random.ts';
 import type { HostInterface } from '../../../../dataplane/host-network.ts';
+import type { FollowStore } from '../../../../datastore/follow.ts';
 import type { ResourceStore } from '../../../../datastore/resource-store.ts';
 import type { NodeName } from '../../../../model/names.ts';
 import { type Address, addressKey, type Family, sameAddress } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
 import { type ClaimVerdict, isOutdated, judgeClaim, CLAIM_SETTLES_MS } from '../../../../routing/judge-claim.ts';
+import type { NodeEnds } from '../../../../routing/node-ends.ts';
 import type { OwnAddress } from '../../../../routing/plan-hops.ts';
 import type { ContestedAddress, ClaimedAddresses } from './contested-addresses.ts';
+import { readPublished } from './read-published.ts';
 
 /** The longest pause before an address that two nodes have withdrawn is published again. */
 const RETRY_MS = 10_000;
@@ -18,7 +21,7 @@ const READ_NODES = 8;
 export interface ClaimPorts {
   readonly clock: Clock;
   readonly random: Random;
-  readonly store: Pick<ResourceStore, 'findResource'>;
+  readonly store: Pick<ResourceStore, 'findResource'> & FollowStore;
 }
 
 export interface ClaimQuestion {
@@ -28,6 +31,16 @@ export interface ClaimQuestion {
   readonly before: ReadonlyMap<Family, OwnAddress>;
   readonly interfaces: readonly HostInterface[];
 }
+
+/** An address that the node may publish. */
+interface Claim {
+  /** When it was first seen in the record of this node; undefined until then. */
+  readonly sinceMs: number | undefined;
+  /** Whether this node has published it before any other one. */
+  readonly isSettled: boolean;
+}
+
+const NEW: Claim = { sinceMs: undefined, isSettled: false };
 
 interface Withdrawn {
   /** When the address may be published again. */
@@ -43,8 +56,8 @@ export class OwnAddressClaims {
   readonly #ports: ClaimPorts;
   readonly #node: NodeName;
   readonly #state: Pick<ClusterState, 'nodeNames' | 'endsOf'>;
-  /** By address: when the record of this node first had it; undefined until then. */
-  readonly #sinceMs = new Map<string, number | undefined>();
+  /** By address. */
+  readonly #claims = new Map<string, Claim>();
   /** By address: those that two nodes have published at the same time. */
   readonly #withdrawn = new Map<string, Withdrawn>();
   #hasBegun = false;
@@ -58,11 +71,7 @@ export class OwnAddressClaims {
 
   /** Reports whether what other nodes publish may change what this one publishes. */
   get areOpen(): boolean {
-    const nowMs = this.#ports.clock.monotonic();
-    return (
-      this.#isContested ||
-      [...this.#sinceMs.values()].some((sinceMs) => sinceMs === undefined || nowMs - sinceMs < CLAIM_SETTLES_MS)
-    );
+    return this.#isContested || [...this.#claims.values()].some(({ isSettled }) => !isSettled);
   }
 
   /** Never fails for another node: one that cannot be read keeps its address. */
@@ -79,7 +88,7 @@ export class OwnAddressClaims {
       conflicts.push({ family, own, others, verdict, standIn });
     }
     const published = [...addresses.values()].map(({ address }) => addressKey(address));
-    for (const key of this.#sinceMs.keys()) if (!published.includes(key)) this.#sinceMs.delete(key);
+    for (const key of this.#claims.keys()) if (!published.includes(key)) this.#claims.delete(key);
     this.#isContested = conflicts.length > 0;
     return { addresses, conflicts };
   }
@@ -87,9 +96,9 @@ export class OwnAddressClaims {
   /** What the record has when the agent starts is no new claim: nobody knows who was first, and a start must take nothing from pods. */
   #begin(): void {
     this.#hasBegun = true;
-    const settledMs = this.#ports.clock.monotonic() - CLAIM_SETTLES_MS;
+    const claim = { sinceMs: this.#ports.clock.monotonic(), isSettled: true };
     for (const address of this.#state.endsOf(this.#node).addresses.values())
-      this.#sinceMs.set(addressKey(address), settledMs);
+      this.#claims.set(addressKey(address), claim);
   }
 
   /** Returns the address that the node has had, if an interface has it still, so that pods stay connected meanwhile. */
@@ -111,32 +120,65 @@ export class OwnAddressClaims {
   ): Promise<{ readonly verdict: ClaimVerdict; readonly others: readonly NodeName[] }> {
     const { clock, random } = this.#ports;
     const key = addressKey(address);
-    const others = await this.#othersWith(address, signal);
+    const seen = await this.#othersWith(address, this.#namesInState(address), signal);
+    const isPublished = publishes(this.#state.endsOf(this.#node), address);
+    const before = this.#claims.get(key);
+    // While the record did not have it, another node may have taken it.
+    const current = isPublished ? { isSettled: false, ...before, sinceMs: before?.sinceMs ?? clock.monotonic() } : NEW;
+    const isAlone = seen.length === 0;
+    const { claim, others } = isAlone ? await this.#settle(address, current, signal) : { claim: current, others: seen };
+    const verdict = judgeClaim({ others, isSettled: claim.isSettled });
     const nowMs = clock.monotonic();
-    const isPublished = this.#publishes(this.#node, address);
-    const isClaimed = this.#sinceMs.has(key);
-    const sinceMs = isPublished ? this.#sinceMs.get(key) : undefined;
-    const verdict = judgeClaim({ others, publishedMs: sinceMs === undefined ? undefined : nowMs - sinceMs });
     if (verdict === 'withheld') {
       const untilMs = nowMs + random.int(RETRY_MS);
-      if (isPublished || isClaimed) this.#withdrawn.set(key, { untilMs, others });
-      this.#sinceMs.delete(key);
+      if (isPublished || before !== undefined) this.#withdrawn.set(key, { untilMs, others });
+      this.#claims.delete(key);
       return { verdict, others };
     }
     const withdrawn = this.#withdrawn.get(key);
     if (withdrawn !== undefined && nowMs < withdrawn.untilMs) return { verdict: 'withheld', others: withdrawn.others };
     this.#withdrawn.delete(key);
-    this.#sinceMs.set(key, isPublished ? (sinceMs ?? nowMs) : undefined);
+    this.#claims.set(key, claim);
     return { verdict, others };
   }
 
-  /** Returns the other nodes that publish the address, without those that do not have it any more. */
-  async #othersWith(address: Address, signal: AbortSignal): Promise<readonly NodeName[]> {
-    const others = this.#state.nodeNames.filter((name) => name !== this.#node && this.#publishes(name, address));
-    const outdated = await Promise.all(
-      others.slice(0, READ_NODES).map(async (name) => this.#isOutdated(address, name, signal)),
+  /**
+   * Settles a claim that seems to be alone for long enough. What this node follows may be old, and so may what others follow of it:
+   * of two that publish an address, the one that reads later what all publish finds the other.
+   */
+  async #settle(
+    address: Address,
+    claim: Claim,
+    signal: AbortSignal,
+  ): Promise<{ readonly claim: Claim; readonly others: readonly NodeName[] }> {
+    const { clock, store } = this.#ports;
+    const { sinceMs, isSettled } = claim;
+    const isDue = !isSettled && sinceMs !== undefined && clock.monotonic() - sinceMs >= CLAIM_SETTLES_MS;
+    if (!isDue) return { claim, others: [] };
+    const all = await readPublished(store, signal);
+    const names = [...(all ?? [])].filter(([, ends]) => publishes(ends, address)).map(([name]) => name);
+    const others = await this.#othersWith(
+      address,
+      names.filter((name) => name !== this.#node),
+      signal,
     );
-    return others.filter((_, index) => outdated[index] !== true);
+    if (names.includes(this.#node)) return { claim: { sinceMs, isSettled: others.length === 0 }, others };
+    // Others cannot see the claim yet, or nobody knows.
+    return { claim: { sinceMs: clock.monotonic(), isSettled: false }, others };
+  }
+
+  /** Returns the other nodes that publish the address, as far as this one follows them. */
+  #namesInState(address: Address): readonly NodeName[] {
+    const { nodeNames } = this.#state;
+    return nodeNames.filter((name) => name !== this.#node && publishes(this.#state.endsOf(name), address));
+  }
+
+  /** Returns the nodes without those that do not have the address any more. */
+  async #othersWith(address: Address, names: readonly NodeName[], signal: AbortSignal): Promise<readonly NodeName[]> {
+    const outdated = await Promise.all(
+      names.slice(0, READ_NODES).map(async (name) => this.#isOutdated(address, name, signal)),
+    );
+    return names.filter((_, index) => outdated[index] !== true);
   }
 
   /** Reads the Nodes themselves: the copy that others follow is as old as the agent that wrote it. */
@@ -150,11 +192,11 @@ export class OwnAddressClaims {
       return false;
     }
   }
+}
 
-  #publishes(node: NodeName, address: Address): boolean {
-    const published = this.#state.endsOf(node).addresses.get(address.family);
-    return published !== undefined && sameAddress(published, address);
-  }
+function publishes({ addresses }: NodeEnds, address: Address): boolean {
+  const published = addresses.get(address.family);
+  return published !== undefined && sameAddress(published, address);
 }
 
 function findOnLink(wanted: Address, interfaces: readonly HostInterface[]): OwnAddress | undefined {
