@@ -1,28 +1,31 @@
 import { describe, expect, it } from 'vitest';
-import { nodeName, nodeOf } from '../../test/support/fixtures.ts';
+import { nodeOf } from '../../test/support/fixtures.ts';
 import type { Node } from '../model/node.ts';
 import { parseAddress } from '../net/address.ts';
-import { isOutdated, judgeClaim } from './judge-claim.ts';
+import { judgeClaim, weighClaim } from './judge-claim.ts';
 
 describe('an address that other nodes publish', () => {
-  it.each<[others: string[], isSettled: boolean, verdict: string]>([
+  it.each<[others: ('equal' | 'better')[], isSettled: boolean, verdict: string]>([
     [[], false, 'free'],
-    [['b'], false, 'withheld'],
-    [['b'], true, 'kept'],
-  ])('by %j, settled %s, is %s', (others, isSettled, verdict) => {
-    expect(judgeClaim({ others: others.map((name) => nodeName(name)), isSettled })).toBe(verdict);
+    [['equal'], false, 'withheld'],
+    [['equal'], true, 'kept'],
+    [['equal', 'better'], true, 'withheld'],
+  ])('by %j claims, settled %s, is %s', (others, isSettled, verdict) => {
+    expect(judgeClaim({ others, isSettled })).toBe(verdict);
   });
 
-  it.each<[what: string, own: string[], other: string[] | undefined, outdated: boolean]>([
-    ['whose Node is gone', [], undefined, true],
-    ['whose Node has another InternalIP, while this one has it', ['192.0.2.1'], ['192.0.2.2'], true],
-    ['whose Node has another InternalIP, on another interface of both', ['198.51.100.1'], ['198.51.100.2'], false],
-    ['whose Node has it as well', ['192.0.2.1'], ['192.0.2.1'], false],
-    ['whose Node has no InternalIP', ['192.0.2.1'], [], false],
-    ['whose Node has an InternalIP of the other family', ['192.0.2.1'], ['2001:db8::2'], false],
-  ])('and that a node has no more: one %s is %s', (_what, own, other, outdated) => {
+  it.each<[what: string, own: string[], other: string[] | undefined, weight: string, mirrored: string]>([
+    ['a node whose Node is gone', [], undefined, 'outdated', 'equal'],
+    ['one with another InternalIP, while this one has it', ['192.0.2.1'], ['192.0.2.2'], 'outdated', 'better'],
+    ['one with another InternalIP, on another interface of both', ['198.51.100.1'], ['198.51.100.2'], 'equal', 'equal'],
+    ['one that has it as well', ['192.0.2.1'], ['192.0.2.1'], 'equal', 'equal'],
+    ['one without an InternalIP', ['192.0.2.1'], [], 'equal', 'equal'],
+    ['one with an InternalIP of the other family', ['192.0.2.1'], ['2001:db8::2'], 'equal', 'equal'],
+  ])('is weighed: the claim of %s', (_what, own, other, weight, mirrored) => {
+    const address = parseAddress('192.0.2.1');
     const nodes = { own: nodeWith(own), other: other === undefined ? undefined : nodeWith(other) };
-    expect(isOutdated(parseAddress('192.0.2.1'), nodes)).toBe(outdated);
+    expect(weighClaim(address, nodes)).toBe(weight);
+    expect(weighClaim(address, { own: nodes.other, other: nodes.own })).toBe(mirrored);
   });
 });
 

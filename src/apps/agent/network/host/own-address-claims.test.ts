@@ -34,6 +34,8 @@ class Cluster {
   readonly #random: Random;
   readonly members: readonly Member[];
   records: Records;
+  /** By name of the node. */
+  internalIps: Readonly<Record<string, string>> = {};
   /** Where nodes are kept from each other: in what they follow, or in what each has published of its record. */
   gap: 'followed' | 'published' | undefined;
   /** What others can read of the records. */
@@ -43,7 +45,10 @@ class Cluster {
     this.#random = seededRandom(seed);
     this.records = new Map(Object.entries(records).map(([name, text]) => [nodeName(name), text]));
     this.#published = this.records;
-    const findResource = async (): Promise<never> => Promise.resolve(nodeOf('any') as never);
+    const findResource = async ({ name }: { readonly name: string }): Promise<never> => {
+      const addresses = [{ type: 'InternalIP', address: this.internalIps[name] ?? '' }] as const;
+      return Promise.resolve({ ...nodeOf(name), spec: { addresses } } as never);
+    };
     const store = { findResource, follow: () => this.#follow() };
     const ports = { clock: this.#clock, random: this.#random, store };
     this.members = Object.entries(have).map(([name, has]) => {
@@ -170,3 +175,13 @@ it('keeps an address that another node publishes as well when the agent of the f
   const cluster = new Cluster(1, { a: '192.0.2.1' }, { a: '192.0.2.1', down: '192.0.2.1' });
   await cluster.run(60_000, () => expect(cluster.records.get(nodeName('a'))).toBe('192.0.2.1'));
 });
+
+it.each(SEEDS.slice(0, 4))(
+  'gives an address to the node that the orchestrator knows by it, also while another one that has it runs (seed %i)',
+  async (seed) => {
+    const cluster = new Cluster(seed, { a: '192.0.2.1', b: '192.0.2.1' }, { b: '192.0.2.1' });
+    cluster.internalIps = { a: '192.0.2.1', b: '192.0.2.2' };
+    await cluster.run(60_000);
+    expect(Object.fromEntries(cluster.records)).toEqual({ a: '192.0.2.1', b: undefined });
+  },
+);

@@ -7,7 +7,13 @@ import type { ResourceStore } from '../../../../datastore/resource-store.ts';
 import type { NodeName } from '../../../../model/names.ts';
 import { type Address, addressKey, type Family, sameAddress } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
-import { type ClaimVerdict, isOutdated, judgeClaim, CLAIM_SETTLES_MS } from '../../../../routing/judge-claim.ts';
+import {
+  type ClaimVerdict,
+  type OtherClaim,
+  CLAIM_SETTLES_MS,
+  judgeClaim,
+  weighClaim,
+} from '../../../../routing/judge-claim.ts';
 import type { NodeEnds } from '../../../../routing/node-ends.ts';
 import type { OwnAddress } from '../../../../routing/plan-hops.ts';
 import type { ContestedAddress, ClaimedAddresses } from './contested-addresses.ts';
@@ -38,6 +44,12 @@ interface Claim {
   readonly sinceMs: number | undefined;
   /** Whether this node has published it before any other one. */
   readonly isSettled: boolean;
+}
+
+/** Another node that publishes an address of this one. */
+interface Other {
+  readonly name: NodeName;
+  readonly claim: Exclude<OtherClaim, 'outdated'>;
 }
 
 const NEW: Claim = { sinceMs: undefined, isSettled: false };
@@ -120,14 +132,15 @@ export class OwnAddressClaims {
   ): Promise<{ readonly verdict: ClaimVerdict; readonly others: readonly NodeName[] }> {
     const { clock, random } = this.#ports;
     const key = addressKey(address);
-    const seen = await this.#othersWith(address, this.#namesInState(address), signal);
+    const seen = await this.#rivals(address, this.#namesInState(address), signal);
     const isPublished = publishes(this.#state.endsOf(this.#node), address);
     const before = this.#claims.get(key);
     // While the record did not have it, another node may have taken it.
     const current = isPublished ? { isSettled: false, ...before, sinceMs: before?.sinceMs ?? clock.monotonic() } : NEW;
     const isAlone = seen.length === 0;
-    const { claim, others } = isAlone ? await this.#settle(address, current, signal) : { claim: current, others: seen };
-    const verdict = judgeClaim({ others, isSettled: claim.isSettled });
+    const { claim, rivals } = isAlone ? await this.#settle(address, current, signal) : { claim: current, rivals: seen };
+    const others = rivals.map(({ name }) => name);
+    const verdict = judgeClaim({ others: rivals.map((each) => each.claim), isSettled: claim.isSettled });
     const nowMs = clock.monotonic();
     if (verdict === 'withheld') {
       const untilMs = nowMs + random.int(RETRY_MS);
@@ -150,21 +163,21 @@ export class OwnAddressClaims {
     address: Address,
     claim: Claim,
     signal: AbortSignal,
-  ): Promise<{ readonly claim: Claim; readonly others: readonly NodeName[] }> {
+  ): Promise<{ readonly claim: Claim; readonly rivals: readonly Other[] }> {
     const { clock, store } = this.#ports;
     const { sinceMs, isSettled } = claim;
     const isDue = !isSettled && sinceMs !== undefined && clock.monotonic() - sinceMs >= CLAIM_SETTLES_MS;
-    if (!isDue) return { claim, others: [] };
+    if (!isDue) return { claim, rivals: [] };
     const all = await readPublished(store, signal);
     const names = [...(all ?? [])].filter(([, ends]) => publishes(ends, address)).map(([name]) => name);
-    const others = await this.#othersWith(
+    const rivals = await this.#rivals(
       address,
       names.filter((name) => name !== this.#node),
       signal,
     );
-    if (names.includes(this.#node)) return { claim: { sinceMs, isSettled: others.length === 0 }, others };
+    if (names.includes(this.#node)) return { claim: { sinceMs, isSettled: rivals.length === 0 }, rivals };
     // Others cannot see the claim yet, or nobody knows.
-    return { claim: { sinceMs: clock.monotonic(), isSettled: false }, others };
+    return { claim: { sinceMs: clock.monotonic(), isSettled: false }, rivals };
   }
 
   /** Returns the other nodes that publish the address, as far as this one follows them. */
@@ -173,23 +186,24 @@ export class OwnAddressClaims {
     return nodeNames.filter((name) => name !== this.#node && publishes(this.#state.endsOf(name), address));
   }
 
-  /** Returns the nodes without those that do not have the address any more. */
-  async #othersWith(address: Address, names: readonly NodeName[], signal: AbortSignal): Promise<readonly NodeName[]> {
-    const outdated = await Promise.all(
-      names.slice(0, READ_NODES).map(async (name) => this.#isOutdated(address, name, signal)),
-    );
-    return names.filter((_, index) => outdated[index] !== true);
+  /** Weighs the claims of the nodes, and leaves out those that are outdated. */
+  async #rivals(address: Address, names: readonly NodeName[], signal: AbortSignal): Promise<readonly Other[]> {
+    const read = await Promise.all(names.slice(0, READ_NODES).map(async (name) => this.#weigh(address, name, signal)));
+    return names.flatMap((name, index) => {
+      const claim = read[index] ?? 'equal';
+      return claim === 'outdated' ? [] : [{ name, claim }];
+    });
   }
 
   /** Reads the Nodes themselves: the copy that others follow is as old as the agent that wrote it. */
-  async #isOutdated(address: Address, name: NodeName, signal: AbortSignal): Promise<boolean> {
+  async #weigh(address: Address, name: NodeName, signal: AbortSignal): Promise<OtherClaim> {
     const { store } = this.#ports;
     try {
       const own = await store.findResource({ kind: 'Node', name: this.#node }, signal);
-      return isOutdated(address, { own, other: await store.findResource({ kind: 'Node', name }, signal) });
+      return weighClaim(address, { own, other: await store.findResource({ kind: 'Node', name }, signal) });
     } catch (cause) {
       if (!isNetplugError(cause)) throw cause;
-      return false;
+      return 'equal';
     }
   }
 }
