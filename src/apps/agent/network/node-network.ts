@@ -320,7 +320,8 @@ export class NodeNetwork {
     const { host, log, clock } = this.#ports;
     const { node } = this.#settings;
     const question = { ...this.#settings, own: this.#own };
-    const { addresses: found, problems, interfaces } = await findOwnAddresses(host, this.#state, question);
+    const found = await findOwnAddresses(host, this.#state, question);
+    const { interfaces } = found;
     const wanted = this.#own.with(found, clock.monotonic());
     const claimed = await this.#claims.decide({ wanted, before: this.#own.addresses, interfaces }, signal);
     const { addresses } = claimed;
@@ -330,7 +331,7 @@ export class NodeNetwork {
     for (const problem of conflicts)
       if (!this.#conflicts.some(({ text }) => text === problem.text)) log.warning('address contested', { ...problem });
     this.#conflicts = conflicts;
-    this.#partProblems.addresses = problems;
+    this.#partProblems.addresses = found.problems;
     const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
     if (set.length > 0) log.info('forwarding enabled', { node, set });
     this.#own.set(addresses);

@@ -130,7 +130,7 @@ export class PolicyNetwork implements Pick<
     const { host, clock } = this.#ports;
     const node = await this.#findNode(signal);
     const question = { ...this.#settings, own: this.#own };
-    const { addresses: found } = await findOwnAddresses(host, { pools: [], findNode: () => node }, question);
+    const found = await findOwnAddresses(host, { pools: [], findNode: () => node }, question);
     const addresses = this.#own.with(found, clock.monotonic());
     const isSame = isDeepStrictEqual(addresses, this.#own.addresses);
     this.#own.set(addresses);

@@ -1,6 +1,6 @@
 import type { HostInterface, HostNetwork } from '../../../../dataplane/host-network.ts';
 import type { NodeName } from '../../../../model/names.ts';
-import { FAMILIES, type Family, sameAddress } from '../../../../net/address.ts';
+import { type Address, FAMILIES, type Family, sameAddress } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
 import { detectAddress } from '../../../../routing/detect-address.ts';
 import type { Detection } from '../../../../routing/detect-address-method.ts';
@@ -25,6 +25,8 @@ export interface AddressQuestion {
 
 export interface OwnAddresses {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
+  /** What the record of the node has. */
+  readonly published: ReadonlyMap<Family, Address>;
   /** Reasons why a family has none, a sentence each. */
   readonly problems: readonly string[];
   /** The interfaces of the host, without tunnels of the agent. */
@@ -60,7 +62,7 @@ export async function findOwnAddresses(
     // Only families of pools need an address.
     if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);
   }
-  return { addresses, problems, interfaces };
+  return { addresses, published, problems, interfaces };
 }
 
 function isOnLink({ address, device }: OwnAddress, interfaces: readonly HostInterface[]): boolean {

@@ -6,14 +6,17 @@ import { HOLD_MS, RetainedAddresses } from './retained-addresses.ts';
 
 const STEP_MS = HOLD_MS / 2;
 
-/** Finds each text in turn, with half of the time for which an address is held between them. */
-function after(...found: readonly (string | undefined)[]): {
-  readonly published: readonly string[];
-  readonly replaced: string;
-} {
+/** Finds each text in turn, with half of the time for which an address is held between them; the record of the node has `recorded`. */
+function after(
+  found: readonly (string | undefined)[],
+  recorded?: string,
+): { readonly published: readonly string[]; readonly replaced: string } {
   const own = new RetainedAddresses();
   const published = found.map((text, index) => {
-    own.set(own.with(text === undefined ? new Map() : addressOf(text), index * STEP_MS));
+    // The record loses what the node publishes no more.
+    const record = index === 0 && recorded !== undefined ? [[4, parseAddress(recorded)] as const] : [];
+    const addresses = text === undefined ? new Map() : addressOf(text);
+    own.set(own.with({ addresses, published: new Map(record) }, index * STEP_MS));
     return [...own.addresses.values()].map(({ address }) => formatAddress(address)).join();
   });
   return { published, replaced: [...own.replaced.values()].map(formatAddress).join() };
@@ -50,5 +53,18 @@ it.each<[what: string, found: (string | undefined)[], published: string[], repla
     '',
   ],
 ])('%s', (_what, found, published, replaced) => {
-  expect(after(...found)).toEqual({ published, replaced });
+  expect(after(found)).toEqual({ published, replaced });
+});
+
+it.each<[what: string, found: (string | undefined)[], published: string[], replaced: string]>([
+  [
+    'takes one without a network after 30 s, and the recorded one when it is back',
+    ['192.0.2.100/32', '192.0.2.100/32', '192.0.2.100/32', '192.0.2.1/24'],
+    ['', '', '192.0.2.100', '192.0.2.1'],
+    '',
+  ],
+  ['takes another one with a network at once', ['192.0.2.7/24'], ['192.0.2.7'], '192.0.2.1'],
+  ['takes the recorded one at once', ['192.0.2.1/32'], ['192.0.2.1'], ''],
+])('at a start beside a record: %s', (_what, found, published, replaced) => {
+  expect(after(found, '192.0.2.1')).toEqual({ published, replaced });
 });
