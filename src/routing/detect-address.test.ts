@@ -74,7 +74,9 @@ describe('the address of the node', () => {
     ['interface=eth0', 6, '2001:db8::1', '2001:db8::1/64 eth0 1500'],
     ['cidr=2001:db8::/64', 6, '2001:db8::1', '2001:db8::1/64 eth0 1500'],
     ['cidr=2001:db8:0:9::/64,2001:db8::/64', 6, '2001:db8::1', '2001:db8:0:9::1/64 eth0 1500'],
-    ['first-found', 6, '2001:db8:1::1', '2001:db8:0:9::1/64 eth0 1500'],
+    ['first-found', 6, '2001:db8:1::1', '2001:db8:1::1/56 eth1 9000'],
+    ['skip-interface=eth1', 6, '2001:db8:1::1', '2001:db8:0:9::1/64 eth0 1500'],
+    ['interface=eth0,eth1', 6, '2001:db8:1::1', '2001:db8:0:9::1/64 eth0 1500'],
     ['first-found', 6, '2001:db8::7', '2001:db8:0:9::1/64 eth0 1500'],
   ])('by %j of IPv%i, once %s, with a newer one before it, is %s', (method, family, known, expected) => {
     const newer = link('eth0', '2001:db8:0:9::1/64', '2001:db8::1/64');
@@ -148,6 +150,27 @@ describe('the address of the node', () => {
       '',
       '198.51.100.1',
       '192.0.2.11/24 eth0',
+    ],
+    [
+      'the one before, when its interface is made again after another one',
+      'eth1 198.51.100.1/24, bond0 192.0.2.57/24 192.0.2.11/24',
+      '192.0.2.11 198.51.100.1',
+      '198.51.100.1',
+      '192.0.2.11/24 bond0',
+    ],
+    [
+      'the published one, though another interface is before its own',
+      'eth1 198.51.100.1/24, bond0 192.0.2.11/24',
+      '192.0.2.11',
+      '',
+      '192.0.2.11/24 bond0',
+    ],
+    [
+      'of hosts alone, the published one of a later interface',
+      'eth1 198.51.100.1/32, bond0 192.0.2.11/32',
+      '192.0.2.11',
+      '',
+      '192.0.2.11/32 bond0',
     ],
     ['of IPv6 before a VIP', 'eth0 2001:db8::100/128 2001:db8::11/64', '2001:db8::100', '', '2001:db8::11/64 eth0'],
     [

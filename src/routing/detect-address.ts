@@ -12,7 +12,7 @@ export interface HostFacts {
   readonly pools: readonly Cidr[];
   /** For `can-reach`: the host's route to the target; undefined when it has none. */
   readonly reach: { readonly device: string; readonly source: Address | undefined } | undefined;
-  /** Addresses that the node has had, the preferred one first: of several on one interface it stays the one, whatever the kernel lists first. */
+  /** Addresses that the node has had, the preferred one first: of several that a method allows it stays the one, whatever the kernel lists first. */
   readonly known?: readonly Address[];
   /** The InternalIPs of the Node, in its order. */
   readonly internalIps: readonly Address[];
@@ -61,7 +61,7 @@ const LOCAL: readonly Cidr[] = ['127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fe8
 
 /**
  * Detects the node's address of the family among those of its interfaces. A method that leaves a choice takes the first interface
- * that has an address with a network, and there `preferred` decides.
+ * that has an address with a network, unless the node has had one of another interface, and there `preferred` decides.
  */
 export function detectAddress(family: Family, detection: Detection, facts: HostFacts): DetectionOutcome {
   const candidates = candidatesOf(family, facts);
@@ -191,22 +191,28 @@ export function isHostAddress({ address, prefixBits }: Pick<Detected, 'address' 
 }
 
 /**
- * Returns the candidate to use, on the first interface that has one with a network, or the InternalIP. Addresses with a network go
+ * Returns the candidate to use. The interface is the one of an address that the node has had, wherever the kernel lists it since it
+ * was made again; without one it is the first that has an address with a network, or the InternalIP. Addresses with a network go
  * before those without. Among the former the one that the node has had goes before the InternalIP and that before the first; among
  * the latter the InternalIP goes first, since one that moves may be what the node had.
  */
 function preferred(candidates: readonly Detected[], { known = [], internalIps }: HostFacts): Detected | undefined {
   const isInternal = ({ address }: Detected): boolean => includes(internalIps, address);
-  const sure = candidates.find((each) => !isHostAddress(each) || isInternal(each)) ?? candidates[0];
-  const there = candidates.filter(({ interfaceName }) => interfaceName === sure?.interfaceName);
+  const sure = candidates.filter((each) => !isHostAddress(each) || isInternal(each));
+  const [anchor] = inOrderOf(known, sure.length > 0 ? sure : candidates);
+  const there = candidates.filter(({ interfaceName }) => interfaceName === anchor?.interfaceName);
   // DHCPv6 assigns addresses without a network: one on which the node and its Node agree stays.
   const isLasting = (each: Detected): boolean =>
     !isHostAddress(each) || (each.address.family === 6 && isInternal(each) && includes(known, each.address));
   const hasLasting = there.some(isLasting);
   const eligible = hasLasting ? there.filter(isLasting) : there;
-  const order = hasLasting ? [...known, ...internalIps] : [...internalIps, ...known];
-  const [best] = order.flatMap((wanted) => eligible.filter(({ address }) => sameAddress(address, wanted)));
-  return best ?? eligible[0];
+  return inOrderOf(hasLasting ? [...known, ...internalIps] : [...internalIps, ...known], eligible)[0];
+}
+
+/** Returns the candidates with those first that have one of the addresses, in the order of the addresses. */
+function inOrderOf(addresses: readonly Address[], candidates: readonly Detected[]): readonly Detected[] {
+  const first = addresses.flatMap((wanted) => candidates.filter(({ address }) => sameAddress(address, wanted)));
+  return [...first, ...candidates];
 }
 
 function includes(addresses: readonly Address[], wanted: Address): boolean {

@@ -136,6 +136,7 @@ export function startNode(
     clock = systemClock,
     readSecret = async () => Promise.resolve(undefined),
     blockSource = 'claims',
+    detection = { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } },
     filter = new MemoryPolicyFilter(),
     hostSides = new MemoryKernel(),
     hostPorts = NO_HOST_PORTS,
@@ -146,7 +147,7 @@ export function startNode(
     servers = [],
   }: { store: Store; host: MemoryHostNetwork } & Partial<
     Pick<BgpPorts, 'readSecret' | 'clock'> &
-      Pick<NetworkSettings, 'blockSource' | 'sourceCheck' | 'birdLinks'> &
+      Pick<NetworkSettings, 'blockSource' | 'detection' | 'sourceCheck' | 'birdLinks'> &
       Pick<AttachmentPorts, 'attachments'> & {
         readonly filter: TableFilter;
         readonly hostSides: HostSides;
@@ -186,7 +187,7 @@ export function startNode(
     },
     {
       node: nodeName(name),
-      detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } },
+      detection,
       blockSource,
       sourceCheck,
       birdLinks,

@@ -15,6 +15,7 @@ import { until } from '../../../../test/support/until.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { NodeSpec } from '../../../model/node.ts';
 import { parseAddress } from '../../../net/address.ts';
+import { readDetection } from '../../../routing/detect-address-method.ts';
 
 const never = new AbortController().signal;
 const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
@@ -143,7 +144,8 @@ describe('the address of a node', () => {
     host.putInterface(eth0!);
     await store.createResource({ ...nodeOf('a'), spec: { bgp: { ipv4Address: '10.0.2.15/24' } } }, never);
     await store.createResource({ ...nodeOf('b'), spec: { bgp: { ipv4Address: '192.0.2.2/24' } } }, never);
-    const b = startNode('b', { store, host });
+    const detection = { 4: readDetection('interface=aa0'), 6: { kind: 'none' } } as const;
+    const b = startNode('b', { store, host, detection });
     await until(
       () => b.registered.length > 0,
       () => problemsOf(b).join('\n'),
