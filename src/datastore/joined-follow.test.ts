@@ -80,3 +80,17 @@ it('begins again with a snapshot of both when one store yields another snapshot'
   }
   expect(seen).toEqual(['snapshot 1 IPPool /blue', 'snapshot 1 IPPool /blue']);
 });
+
+it('asks both stores for a fresh snapshot when it is asked for one', async () => {
+  const asked: (boolean | undefined)[] = [];
+  const store: FollowStore = {
+    follow: async function* (_queries, { isFresh }) {
+      asked.push(isFresh);
+      yield await Promise.resolve({ kind: 'snapshot', records: [], version: '1' } as const);
+    },
+  };
+  await new JoinedFollow({ shared: store, own: store }, isPool)
+    .follow(queries, { isFresh: true, signal: never })
+    .next();
+  expect(asked).toEqual([true, true]);
+});

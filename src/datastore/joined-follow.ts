@@ -30,7 +30,7 @@ export class JoinedFollow implements FollowStore {
   }
 
   /** Always begins with a snapshot. */
-  async *follow(queries: readonly Query[], { signal }: FollowOptions): AsyncGenerator<FollowEvent> {
+  async *follow(queries: readonly Query[], { isFresh = false, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
     const indexes = [...queries.keys()];
     const isShared = (index: number): boolean => queries.slice(index, index + 1).some(this.#isShared);
     const parts = [
@@ -38,7 +38,7 @@ export class JoinedFollow implements FollowStore {
       { store: this.#own, indexes: indexes.filter((index) => !isShared(index)) },
     ].filter((part) => part.indexes.length > 0);
     // A snapshot replaces all records, so that one of a part alone cannot be passed on: both begin again.
-    while (!signal.aborted) yield* eventsUntilAborted(followOnce(parts, queries, signal), signal);
+    while (!signal.aborted) yield* eventsUntilAborted(followOnce(parts, queries, { isFresh, signal }), signal);
   }
 }
 
@@ -46,13 +46,13 @@ export class JoinedFollow implements FollowStore {
 async function* followOnce(
   parts: readonly Part[],
   queries: readonly Query[],
-  signal: AbortSignal,
+  { isFresh, signal }: Required<Pick<FollowOptions, 'isFresh' | 'signal'>>,
 ): AsyncGenerator<FollowEvent> {
   const begin = (either: AbortSignal): AsyncIterable<FollowEvent>[] =>
     parts.map(({ store, indexes }) =>
       store.follow(
         indexes.flatMap((index) => queries[index] ?? []),
-        { signal: either },
+        { isFresh, signal: either },
       ),
     );
   const versions = parts.map(() => '');

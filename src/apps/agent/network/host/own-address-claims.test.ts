@@ -49,8 +49,8 @@ class Cluster {
       const addresses = [{ type: 'InternalIP', address: this.internalIps[name] ?? '' }] as const;
       return Promise.resolve({ ...nodeOf(name), spec: { addresses } } as never);
     };
-    const store = { findResource, follow: () => this.#follow() };
-    const ports = { clock: this.#clock, random: this.#random, store };
+    const followed = { follow: () => this.#follow() };
+    const ports = { clock: this.#clock, random: this.#random, store: { findResource }, followed };
     this.members = Object.entries(have).map(([name, has]) => {
       // The record of a node itself comes by another watch than those of others.
       const read = (of: NodeName) => (of === member.name ? member.ownView : member.view).get(of);

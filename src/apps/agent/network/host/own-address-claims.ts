@@ -27,7 +27,9 @@ const READ_NODES = 8;
 export interface ClaimPorts {
   readonly clock: Clock;
   readonly random: Random;
-  readonly store: Pick<ResourceStore, 'findResource'> & FollowStore;
+  readonly store: Pick<ResourceStore, 'findResource'>;
+  /** Where the nodes are followed. */
+  readonly followed: FollowStore;
 }
 
 export interface ClaimQuestion {
@@ -157,18 +159,19 @@ export class OwnAddressClaims {
 
   /**
    * Settles a claim that seems to be alone for long enough. What this node follows may be old, and so may what others follow of it:
-   * of two that publish an address, the one that reads later what all publish finds the other.
+   * of two that publish an address, the one that reads later what all publish finds the other. A list in which this node has the
+   * address is new enough, even where it is a copy.
    */
   async #settle(
     address: Address,
     claim: Claim,
     signal: AbortSignal,
   ): Promise<{ readonly claim: Claim; readonly rivals: readonly Other[] }> {
-    const { clock, store } = this.#ports;
+    const { clock, followed } = this.#ports;
     const { sinceMs, isSettled } = claim;
     const isDue = !isSettled && sinceMs !== undefined && clock.monotonic() - sinceMs >= CLAIM_SETTLES_MS;
     if (!isDue) return { claim, rivals: [] };
-    const all = await readPublished(store, signal);
+    const all = await readPublished(followed, signal);
     const names = [...(all ?? [])].filter(([, ends]) => publishes(ends, address)).map(([name]) => name);
     const rivals = await this.#rivals(
       address,

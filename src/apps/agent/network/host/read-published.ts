@@ -6,14 +6,17 @@ import { endsOf, type NodeEnds } from '../../../../routing/node-ends.ts';
 
 const READ_MS = 5000;
 
-/** Reads once what all nodes publish, this one too, none of it older than the call; undefined when that cannot be read now. */
+/**
+ * Reads once what all nodes publish, this one too, as of one moment: that of the call, or that of a copy from netplug-typha. Undefined
+ * when it cannot be read now.
+ */
 export async function readPublished(
-  store: FollowStore,
+  followed: FollowStore,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<NodeName, NodeEnds> | undefined> {
   const either = AbortSignal.any([signal, AbortSignal.timeout(READ_MS)]);
   try {
-    for await (const event of store.follow([{ kind: 'other-nodes' }], { isFresh: true, signal: either })) {
+    for await (const event of followed.follow([{ kind: 'other-nodes' }], { isFresh: true, signal: either })) {
       if (event.kind !== 'snapshot') continue;
       const published = new Map<NodeName, NodeEnds>();
       for (const record of event.records) {
