@@ -32,7 +32,7 @@ export interface AssertLivingPorts extends RetryPorts, Pick<LinkedPorts, 'listAd
 
 export interface AssertLivingRequest {
   readonly node: NodeName;
-  /** Returns the allocations that this node remembers, by `addressInUseKey`; they are recorded again unchanged. */
+  /** Returns what to record for the addresses that this node remembers, by `addressInUseKey`. */
   readonly known: () => ReadonlyMap<string, Allocation>;
   /** Returns `addressInUseKey` of the addresses that a pending write records. Like `known`, called after the links are listed. */
   readonly pending: () => ReadonlySet<string>;

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { given } from '../../src/base/given.ts';
 import { type Log, silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { MemoryDatabase, UNREADABLE } from '../../src/datastore/memory/memory-database.ts';
@@ -85,7 +86,7 @@ export interface Resident {
   /** Assigns, without a link. */
   add(container: string, ip?: string): Promise<string[]>;
   /** Assigns and makes a link, as a whole ADD does. */
-  addPod(container: string): Promise<string>;
+  addPod(container: string, pod?: string): Promise<string>;
   /** Releases, and removes the link if there is one. */
   remove(container: string): Promise<void>;
   /** Ends it as SIGKILL would: what is not published stays in the journal. */
@@ -155,8 +156,8 @@ export async function residentOn(
   });
   const store = callStore({ inner, resolve: async () => Promise.resolve(node) }, async (_phase, work) => work());
   const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
-  const add = async (container: string, ip?: string): Promise<string[]> => {
-    const request = requestOf(container, { node: name, ...(ip === undefined ? {} : { ip }) });
+  const add = async (container: string, ip?: string, pod?: string): Promise<string[]> => {
+    const request = requestOf(container, { node: name, ...given({ ip, pod }) });
     const assigned = await assign(ports, request, { signal, cleanupSignal: signal });
     return assigned.map(({ address }) => formatAddress(address));
   };
@@ -166,8 +167,8 @@ export async function residentOn(
     folder,
     links,
     add,
-    addPod: async (container) => {
-      const addresses = await add(container);
+    addPod: async (container, pod) => {
+      const addresses = await add(container, undefined, pod);
       const owner = attachmentOf(container);
       links.set(
         interfaceKey(owner),

@@ -6,6 +6,7 @@ import { ensureClusterId } from '../../datastore/keep-cluster-information.ts';
 import { type LinkedPorts, restoreUsedAddresses } from '../restore-used-addresses.ts';
 import { lostAddressProblem } from '../lost-address.ts';
 import { type AddressConflict, type AddressInUse, addressInUseKey } from '../plan-assertion.ts';
+import type { Allocation, HeldAddress } from '../../model/ip-block.ts';
 import { interfaceKey, type NodeName } from '../../model/names.ts';
 import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
 import type { LocalView } from './local-view.ts';
@@ -37,6 +38,8 @@ export class NodeAssertion {
   /** End of the grace period, on the monotonic clock. */
   #graceEndsMs = 0;
   #conflicts: readonly AddressConflict[] = [];
+  /** Allocations that the cache has no more and that may be recorded again, by `addressInUseKey`. */
+  #lost: ReadonlyMap<string, Allocation> = new Map();
   /** End of the last run, on the monotonic clock. */
   #endedMs = 0;
 
@@ -66,6 +69,11 @@ export class NodeAssertion {
     return this.#conflicts.filter(({ owner }) => attached.has(interfaceKey(owner))).map(lostAddressProblem);
   }
 
+  /** Remembers whose addresses the datastore has lost: nothing else of the node may name the pod of a link. */
+  noteLost(lost: readonly HeldAddress[]): void {
+    this.#lost = new Map([...this.#lost, ...byKey(lost)]);
+  }
+
   /** Records what pods use and the datastore has lost. @throws store/* */
   async run(signal: AbortSignal): Promise<void> {
     const { store, log, view: local, checkIdentity } = this.#ports;
@@ -77,18 +85,24 @@ export class NodeAssertion {
     const hasFallen = this.#rollbacks !== undefined && view.rollbacks !== this.#rollbacks;
     const isRolledBack = hasFallen || local.isAheadOf(view, (version, than) => store.isOlder(version, than));
     const held = local.held();
-    const known = new Map(held.map((each) => [addressInUseKey(each), each.allocation]));
+    const lost = new Map([...this.#lost, ...byKey(held)]);
     const { asserted, conflicts } = await restoreUsedAddresses(
       { ...this.#ports, listAddressesInUse: async () => this.#listAddressesInUse(isRolledBack ? held : []) },
       {
         node: this.#node,
-        known: () => known,
-        pending: () => new Set(local.pending().map(addressInUseKey)),
+        known: () =>
+          new Map([
+            ...[...lost].map(([key, each]) => [key, this.#foundInUse(each, { isRolledBack })] as const),
+            ...byKey(local.pending()),
+          ]),
+        pending: () => new Set(byKey(local.pending()).keys()),
       },
       signal,
     );
     this.#rollbacks = view.rollbacks;
     this.#conflicts = conflicts;
+    const contested = new Set(conflicts.map(addressInUseKey));
+    this.#lost = new Map([...lost].filter(([key]) => contested.has(key)));
     this.#endedMs = this.#ports.clock.monotonic();
     if (asserted.length === 0 && !isRolledBack) return;
     log.error('datastore rolled back, addresses of pods recorded again', {
@@ -97,11 +111,21 @@ export class NodeAssertion {
     this.#startGrace(signal);
   }
 
+  /**
+   * Returns what records again that the attachment uses the address. A release that names the old id must not meet it, except
+   * after a rollback: releases that are under way then are those of this node.
+   */
+  #foundInUse(lost: Allocation, { isRolledBack }: { readonly isRolledBack: boolean }): Allocation {
+    const { considered: _, ...before } = lost;
+    return { ...before, ...(isRolledBack ? {} : { id: this.#ports.random.id() }), chosenBy: 'living-link' };
+  }
+
   /** Adds attachments without a netplug link, as under another main plugin, which only the cache has. */
-  async #listAddressesInUse(remembered: readonly AddressInUse[]): Promise<readonly AddressInUse[]> {
+  async #listAddressesInUse(remembered: readonly HeldAddress[]): Promise<readonly AddressInUse[]> {
     const linked = await this.#ports.listAddressesInUse();
     const keys = new Set(linked.map(addressInUseKey));
-    return [...linked, ...remembered.filter((each) => !keys.has(addressInUseKey(each)))];
+    const others = remembered.map(({ address, allocation }) => ({ address, owner: allocation }));
+    return [...linked, ...others.filter((each) => !keys.has(addressInUseKey(each)))];
   }
 
   #startGrace(signal: AbortSignal): void {
@@ -109,4 +133,8 @@ export class NodeAssertion {
     this.#graceEndsMs = clock.monotonic() + GRACE_MS;
     void clock.sleep(GRACE_MS, signal).then(onGraceEnd, () => undefined);
   }
+}
+
+function byKey(held: readonly HeldAddress[]): ReadonlyMap<string, Allocation> {
+  return new Map(held.map(({ address, allocation }) => [addressInUseKey({ address, owner: allocation }), allocation]));
 }

@@ -1,6 +1,7 @@
 import type { NodeView, Stored } from '../../datastore/allocation-store.ts';
-import type { AddressInUse } from '../plan-assertion.ts';
-import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
+import type { NodeChange } from '../../cache/node-view.ts';
+import { type HeldAddress, heldAddresses, holderOf, type IpBlock } from '../../model/ip-block.ts';
+import { interfaceKey } from '../../model/names.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint, isOfContainer } from '../../model/workload-endpoint.ts';
 import { applyOperations, type HolderOperation, insistOn } from '../../model/slot-operation.ts';
 import { formatCidr } from '../../net/cidr.ts';
@@ -141,20 +142,13 @@ export class LocalView {
   }
 
   /** Returns the addresses that attachments of the node hold. */
-  held(): readonly (AddressInUse & { readonly allocation: Allocation })[] {
-    return [...this.#blocks.values()].flatMap((block) =>
-      heldAddresses(block, ({ node }) => node === this.#cache.node).map(({ address, allocation }) => ({
-        address,
-        owner: allocation,
-        allocation,
-      })),
-    );
+  held(): readonly HeldAddress[] {
+    return [...this.#blocks.values()].flatMap((block) => heldAddresses(block, ({ node }) => node === this.#cache.node));
   }
 
   /** Returns the addresses that were assigned to attachments of the node and that the datastore does not record yet. */
-  pending(): readonly AddressInUse[] {
-    const taken = [...this.#slotChanges.values()].flatMap(takenBy);
-    return taken.map(({ address, allocation }) => ({ address, owner: allocation }));
+  pending(): readonly HeldAddress[] {
+    return [...this.#slotChanges.values()].flatMap(takenBy);
   }
 
   /**
@@ -174,15 +168,26 @@ export class LocalView {
     });
   }
 
-  /** Reports whether the new state of the block lacks an allocation of the node that this process did not release. */
-  loses(key: string, after: IpBlock | undefined): boolean {
+  /** Returns what attachments of the node hold in the cache, lose by the change, and did not release by this process. */
+  lostBy(change: NodeChange): readonly HeldAddress[] {
+    if (change.kind === 'block') return this.#lostFrom(formatCidr(change.cidr), change.block?.value);
+    if (change.kind !== 'all') return [];
+    const { owned, borrowed } = change.view;
+    const after = new Map([...owned, ...borrowed].map(({ value }) => [formatCidr(value.cidr), value]));
+    return [...this.#cache.blocks.keys()].flatMap((key) => this.#lostFrom(key, after.get(key)));
+  }
+
+  #lostFrom(key: string, after: IpBlock | undefined): readonly HeldAddress[] {
     const before = this.#cache.blocks.get(key)?.value;
-    const ended = [...(this.#slotChanges.get(key) ?? [])].map((change) =>
-      change.kind === 'free' ? change.id : change.from,
+    if (before === undefined || before === after) return [];
+    const ended = new Set(
+      [...(this.#slotChanges.get(key) ?? [])].map((change) => (change.kind === 'free' ? change.id : change.from)),
     );
-    return [...(before?.slots ?? [])].some(
-      ([ordinal, { id, node }]) =>
-        node === this.#cache.node && after?.slots.get(ordinal)?.id !== id && !ended.includes(id),
+    return heldAddresses(before, ({ id, node }) => node === this.#cache.node && !ended.has(id)).filter(
+      ({ address, allocation }) => {
+        const now = after === undefined ? undefined : holderOf(after, address);
+        return now?.node !== allocation.node || interfaceKey(now) !== interfaceKey(allocation);
+      },
     );
   }
 

@@ -11,7 +11,6 @@ import type { NodeName } from '../../model/names.ts';
 import type { LinkedPorts } from '../restore-used-addresses.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { UsedRange } from '../../model/used-range.ts';
-import { formatCidr } from '../../net/cidr.ts';
 import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from './datastore-id.ts';
 import { NodeAssertion } from './assertion.ts';
 import type { Entry } from './entry.ts';
@@ -348,10 +347,11 @@ export class ResidentNode {
     if (change.kind === 'all') this.#lists += 1;
     if (change.kind === 'settings') this.#checkIdentity(change.settings.clusterId);
     if (change.kind === 'all') this.#checkIdentity(change.view.clusterId);
-    const hasLost = change.kind === 'block' && this.#view.loses(formatCidr(change.cidr), change.block?.value);
+    const lost = this.#view.lostBy(change);
+    this.#assertion.noteLost(lost);
     this.#view.refresh(this.#cache.apply(change));
     // Another program released the address, or the datastore was rolled back.
-    if (hasLost) this.#watch.abort(RESTART);
+    if (lost.length > 0) this.#watch.abort(RESTART);
     // Pools may have been added or removed, and a lock reclaims the warm pools.
     if (change.kind === 'settings' || change.kind === 'all') this.#writeBehind?.trigger();
     this.#isWatchDown = false;

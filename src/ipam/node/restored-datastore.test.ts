@@ -2,12 +2,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../base/clock.ts';
-import { type Log, silentLog } from '../../base/log.ts';
-import { systemRandom } from '../../base/random.ts';
+import type { Log } from '../../base/log.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
-import type { Allocation } from '../../model/ip-block.ts';
-import { release } from '../release.ts';
 import type { ClusterInformation } from '../../model/cluster-information.ts';
 import { nodeName } from '../../../test/support/fixtures.ts';
 import { type Resident, residentOn, World, worldWith } from '../../../test/support/resident-world.ts';
@@ -128,21 +124,6 @@ describe('a resident node whose datastore was restored from a backup', () => {
     // The kubelet ends it.
     await again.remove('a');
     expect(again.node.state.warnings).toEqual([]);
-  });
-
-  it('records an address again that another program has released while its pod runs, as one that was found in use', async () => {
-    world = await worldWith('10.0.0.0/29', 29);
-    const agent = await residentOn(world, { name: 'n1', warmPoolFloor: 0 });
-    const told = await agent.addPod('a');
-    await published([`a ${told}`]);
-    const slots = (): Allocation[] => world.blocks().flatMap((block) => [...block.slots.values()]);
-    const before = slots().map(({ id }) => id);
-    const ports = { store: openMemoryStore(world.database), clock: systemClock, random: systemRandom, log: silentLog };
-    await release(ports, { node: nodeName('n1'), which: ({ id }) => before.includes(id) }, signal);
-    await until(() => slots().some(({ id }) => !before.includes(id)), 'it is recorded again');
-    expect(world.holders()).toEqual([`a ${told}`]);
-    // So that no release without a grace period follows.
-    expect(slots()).toMatchObject([{ chosenBy: 'living-link' }]);
   });
 
   it('keeps what its journal says although the backup does not know the block', async () => {
