@@ -1,5 +1,6 @@
 import type { ResourceStore } from '../../datastore/resource-store.ts';
 import type { AllocationStore } from '../../datastore/allocation-store.ts';
+import { reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { ensureClusterId } from '../../datastore/keep-cluster-information.ts';
@@ -38,6 +39,8 @@ export class NodeAssertion {
   /** End of the grace period, on the monotonic clock. */
   #graceEndsMs = 0;
   #conflicts: readonly AddressConflict[] = [];
+  /** Those of them that had a link when the links were listed last. */
+  #reported: readonly AddressConflict[] = [];
   /** Allocations that the cache has no more and that may be recorded again, by `addressInUseKey`. */
   #lost: ReadonlyMap<string, Allocation> = new Map();
   /** End of the last run, on the monotonic clock. */
@@ -64,9 +67,19 @@ export class NodeAssertion {
 
   /** Returns what an administrator must act on: running pods of this node whose addresses others hold, a sentence each. */
   warnings(): readonly string[] {
-    if (this.#conflicts.length === 0) return [];
-    const attached = this.#ports.listAttached();
-    return this.#conflicts.filter(({ owner }) => attached.has(interfaceKey(owner))).map(lostAddressProblem);
+    if (this.#conflicts.length > 0) this.#reported = this.#conflictsOfLinks() ?? this.#reported;
+    return this.#reported.map(lostAddressProblem);
+  }
+
+  /** Returns undefined while the kernel does not list the links: whoever asks for the state of the node can do nothing about it. */
+  #conflictsOfLinks(): readonly AddressConflict[] | undefined {
+    try {
+      const attached = this.#ports.listAttached();
+      return this.#conflicts.filter(({ owner }) => attached.has(interfaceKey(owner)));
+    } catch (cause) {
+      this.#ports.log.debug('links not listed', { reason: reasonOf(cause) });
+      return undefined;
+    }
   }
 
   /** Remembers whose addresses the datastore has lost: nothing else of the node may name the pod of a link. */
@@ -101,6 +114,7 @@ export class NodeAssertion {
     );
     this.#rollbacks = view.rollbacks;
     this.#conflicts = conflicts;
+    this.#reported = conflicts;
     const contested = new Set(conflicts.map(addressInUseKey));
     this.#lost = new Map([...lost].filter(([key]) => contested.has(key)));
     this.#endedMs = this.#ports.clock.monotonic();

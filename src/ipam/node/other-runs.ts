@@ -46,10 +46,10 @@ export class OtherRuns {
   async recoverEnded(signal: AbortSignal): Promise<void> {
     const { place, log } = this.#ports;
     const { datastore, ownRun } = this.#scope;
-    const isAny = [...runsToRecover(place.folder, datastore)].some((run) => run !== ownRun);
-    if (this.#isRecovering || !isAny) return;
+    if (this.#isRecovering) return;
     this.#isRecovering = true;
     try {
+      if ([...runsToRecover(place.folder, datastore)].every((run) => run === ownRun)) return;
       await recoverJournals(this.#ports, this.#scope, signal);
     } catch (cause) {
       log.debug('journals of other runs not recovered yet', { reason: reasonOf(cause) });

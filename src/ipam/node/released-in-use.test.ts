@@ -104,4 +104,23 @@ describe('an address that another program released while its pod runs', () => {
     await until(isHeld, 'it is recorded again');
     expect(slot()).toMatchObject({ containerId: 'a', chosenBy: 'living-link', pod: 'db-0' });
   });
+
+  it('stays reported while the links of the node cannot be listed', async () => {
+    const [address = ''] = world.held();
+    await whileAway(async () => {
+      await lose();
+      await assign(ports(), requestOf('b', { node: 'n2', ip: address }), { signal, cleanupSignal: signal });
+    });
+    await until(() => agent.node.state.warnings.length > 0, 'the conflict is reported');
+    const { warnings } = agent.node.state;
+    const { links } = agent;
+    const list = links.keys.bind(links);
+    links.keys = () => {
+      throw new Error('EMFILE: too many open files');
+    };
+    expect(agent.node.state.warnings).toEqual(warnings);
+    links.clear();
+    links.keys = list;
+    expect(agent.node.state.warnings).toEqual([]);
+  });
 });
