@@ -103,7 +103,7 @@ describe('garbage collection of addresses', () => {
     world.isApiDown = true;
     world.advance(2 * GRACE_MS);
     world.isApiDown = false;
-    expect(await world.pass()).toMatchObject({ found: [expect.anything()], released: [] });
+    expect(await world.pass()).toMatchObject({ found: [expect.anything()], 'after-grace': [] });
     for (let pass = 0; pass < PASSES; pass += 1) await world.period();
     expect(world.dead()).toEqual([]);
   });
@@ -155,7 +155,7 @@ describe('garbage collection of addresses', () => {
     world.partition('n2');
     world.advance(10 * GRACE_MS);
     for (let pass = 0; pass < 3 * PASSES; pass += 1)
-      expect(await world.period()).toMatchObject({ found: [], released: [] });
+      expect(await world.period()).toMatchObject({ found: [], 'after-grace': [] });
     world.removeNode('n2');
     for (let pass = 0; pass < PASSES; pass += 1) await world.period();
     expect(world.dead()).toEqual([]);
@@ -166,7 +166,7 @@ describe('garbage collection of addresses', () => {
     for (const each of NODES) world.addNode(each);
     const expectNothing = async (): Promise<void> => {
       expect(await world.lookAt('n1')).toEqual([]);
-      expect(await world.pass()).toMatchObject({ found: [], released: [], releasedAtOnce: [] });
+      expect(await world.pass()).toMatchObject({ found: [], 'after-grace': [], 'at-once': [] });
     };
     await world.addPod('a', 'n1', askedBy('a'));
     await world.addPod('b', 'n1');
@@ -181,7 +181,7 @@ describe('garbage collection of addresses', () => {
     expect(await world.lookAt('n1')).toEqual([askedBy('a')]);
     expect(await world.addPod('a', 'n2', askedBy('a'))).toBe(true);
     // What its node gave the other one waits.
-    expect(await world.pass()).toMatchObject({ found: [expect.anything()], released: [], releasedAtOnce: [] });
+    expect(await world.pass()).toMatchObject({ found: [expect.anything()], 'after-grace': [], 'at-once': [] });
     for (let pass = 0; pass < PASSES; pass += 1) await world.period();
     expect(world.dead()).toEqual([]);
   });
@@ -193,7 +193,7 @@ describe('garbage collection of addresses', () => {
     world.turnOff('n1');
     for (let pass = 0; pass < 2 * PASSES; pass += 1) {
       expect(await world.lookAt('n1')).toEqual([]);
-      expect(await world.period()).toMatchObject({ released: [], releasedAtOnce: [] });
+      expect(await world.period()).toMatchObject({ 'after-grace': [], 'at-once': [] });
     }
     world.deletePod('a', 'force');
     expect(await world.lookAt('n1')).toEqual([askedBy('a')]);
@@ -214,7 +214,7 @@ describe('garbage collection of addresses', () => {
       if (random.int(5) === 0) world.addNode(NODES[random.int(NODES.length)] ?? '');
       const done = await world.period();
       for (const { allocation } of done?.found ?? []) listed.set(allocation.id, pass);
-      for (const { allocation } of done?.released ?? []) {
+      for (const { allocation } of done?.['after-grace'] ?? []) {
         released += 1;
         expect((pass - (listed.get(allocation.id) ?? pass)) * PERIOD_MS).toBeGreaterThanOrEqual(GRACE_MS);
       }

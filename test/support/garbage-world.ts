@@ -6,13 +6,24 @@ import { seededRandom } from '../../src/base/random.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore, type StoreFault } from '../../src/datastore/memory/memory-store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
-import { type CollectedGarbage, GarbageCollector } from '../../src/ipam/garbage/collect.ts';
+import {
+  type CollectedGarbage,
+  type CollectorPorts,
+  GarbageCollector,
+  type ReleasedFate,
+} from '../../src/ipam/garbage/collect.ts';
 import type { PodPresence } from '../../src/ipam/garbage/pod-presence.ts';
 import type { CachedView, LiveView } from '../../src/ipam/garbage/views.ts';
 import { EndedAttachments } from '../../src/ipam/node/ended-attachments.ts';
 import { release } from '../../src/ipam/release.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
-import { type Allocation, emptyBlock, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
+import {
+  type Allocation,
+  emptyBlock,
+  type HeldAddress,
+  heldAddresses,
+  type IpBlock,
+} from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { isStaticPodUid } from '../../src/model/pod.ts';
@@ -52,6 +63,9 @@ export type Datastore = (typeof DATASTORES)[number];
 /** So many changes ago a stale read was true. */
 const STALE_CHANGES = 5;
 
+/** Result of a pass, and what it released. */
+export type PassedGarbage = CollectedGarbage & Readonly<Record<ReleasedFate, readonly HeldAddress[]>>;
+
 export class GarbageWorld {
   readonly database = new MemoryDatabase();
   readonly #signal = new AbortController().signal;
@@ -64,6 +78,8 @@ export class GarbageWorld {
   readonly #registered = new Set<string>();
   #cached: { readonly pods: Pods; readonly nodes: ReadonlySet<string> } = { pods: new Map(), nodes: new Set() };
   #collector: GarbageCollector;
+  /** By the last pass or look. */
+  #released: Readonly<Record<ReleasedFate, HeldAddress[]>> = { 'after-grace': [], 'at-once': [] };
   /** What the agent of each node does. */
   readonly #agents = new Map<string, Agent>();
   #nowMs = 0;
@@ -264,14 +280,18 @@ export class GarbageWorld {
   }
 
   /** One period, and the pass at its end. */
-  async period(): Promise<CollectedGarbage | undefined> {
+  async period(): Promise<PassedGarbage | undefined> {
     this.advance(PERIOD_MS);
     return this.pass();
   }
 
   /** Returns undefined when the pass failed. @throws when something that runs lost its address */
-  async pass(): Promise<CollectedGarbage | undefined> {
-    const done = await this.#look(async () => this.#collector.pass(this.#signal));
+  async pass(): Promise<PassedGarbage | undefined> {
+    const done = await this.#look(async () => {
+      const passed = await this.#collector.pass(this.#signal);
+      if (passed.failures.length > 0) throw passed.failures[0];
+      return { ...passed, ...this.#released };
+    });
     if (this.areAgentsOn) await this.#agentPasses();
     this.#assertLivingHold();
     return done;
@@ -279,12 +299,13 @@ export class GarbageWorld {
 
   /** The look of the controllers at one node. Returns what they released. @throws when something that runs lost its address */
   async lookAt(node: string): Promise<readonly string[]> {
-    const released = await this.#look(async () => this.#collector.releaseAskedFor(nodeName(node), this.#signal));
+    await this.#look(async () => this.#collector.releaseAskedFor(nodeName(node), this.#signal));
     this.#assertLivingHold();
-    return (released ?? []).map(({ address }) => formatAddress(address));
+    return this.#released['at-once'].map(({ address }) => formatAddress(address));
   }
 
   async #look<T>(work: () => Promise<T>): Promise<T | undefined> {
+    this.#released = { 'after-grace': [], 'at-once': [] };
     if (!this.isCacheFrozen) this.#cached = { pods: new Map(this.#pods), nodes: new Set(this.#nodes.keys()) };
     try {
       return await work();
@@ -464,7 +485,12 @@ export class GarbageWorld {
         }),
     };
     const store = openMemoryStore(this.database, { fault: (operation) => this.#faultOf(operation) });
-    return new GarbageCollector({ ...this.#ports(), store, cached, live }, { graceMs: GRACE_MS, periodMs: PERIOD_MS });
+    const onReleased: CollectorPorts['onReleased'] = async (released, fate) =>
+      Promise.resolve(void this.#released[fate].push(...released));
+    return new GarbageCollector(
+      { ...this.#ports(), store, cached, live, onReleased },
+      { graceMs: GRACE_MS, periodMs: PERIOD_MS },
+    );
   }
 
   #faultOf(operation: string): StoreFault | undefined {

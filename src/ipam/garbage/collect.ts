@@ -12,14 +12,18 @@ import { retireIdleNode } from '../retire-node.ts';
 import { fateOf, type Fate, isAskedFor } from './fate.ts';
 import { LeakCandidates } from './leak-candidates.ts';
 import { isHeldBy, type PodPresence } from './pod-presence.ts';
-import { REQUESTS, findHolderPods, type ReleaserPorts, releaseUnused } from './release-unused.ts';
+import { REQUESTS, findHolderPods, type ReleasedUnused, type ReleaserPorts, releaseUnused } from './release-unused.ts';
 import { activityOf, findSuspects, isJudged } from './suspects.ts';
 import type { CachedView, NodeStanding } from './views.ts';
 
 export type CollectorPorts = Omit<ReleaserPorts, 'store'> & {
   readonly store: AllocationStore & Pick<ResourceStore, 'findResource'>;
   readonly cached: CachedView;
+  /** Called with what was released of one node, as it happens: without a grace period, or after it. */
+  readonly onReleased: (released: readonly HeldAddress[], fate: ReleasedFate, signal: AbortSignal) => Promise<void>;
 };
+
+export type ReleasedFate = Exclude<Fate, 'kept'>;
 
 export interface CollectorSettings {
   /** For how long an address must have been without a user, and a node gone, before it is released. In milliseconds. */
@@ -34,9 +38,6 @@ export interface CollectedGarbage {
   readonly candidates: readonly HeldAddress[];
   /** Held addresses among them that this pass found. */
   readonly found: readonly HeldAddress[];
-  readonly released: readonly HeldAddress[];
-  /** Addresses that were asked for, and that were released without a grace period. */
-  readonly releasedAtOnce: readonly HeldAddress[];
   /** Nodes that are gone and hold nothing any more, with what was given back of each. */
   readonly retired: ReadonlyMap<NodeName, Retired>;
   /**
@@ -46,21 +47,25 @@ export interface CollectedGarbage {
   readonly unknown: readonly HeldAddress[];
   /** Reasons why nothing, or not everything, was judged. */
   readonly problems: readonly string[];
+  /** Why addresses of nodes could not be released, one for each node. Those of the others were. */
+  readonly failures: readonly unknown[];
 }
 
 const NOTHING: CollectedGarbage = {
   candidates: [],
   found: [],
-  released: [],
-  releasedAtOnce: [],
   retired: new Map(),
   unknown: [],
   problems: [],
+  failures: [],
 };
 /** Passes that come later than this leave open what was the case in between. */
 const GAP_PERIODS = 3;
-const AT_ONCE: readonly Fate[] = ['at-once'];
-const WHEN_DUE: readonly Fate[] = ['after-grace', 'at-once'];
+/** What may have become of an address that is released. One that has waited may have become due at once meanwhile. */
+const FATES: Readonly<Record<ReleasedFate, readonly Fate[]>> = {
+  'at-once': ['at-once'],
+  'after-grace': ['after-grace', 'at-once'],
+};
 
 /**
  * Releases addresses of pods, tunnel devices and nodes that are gone for certain: the cached view and the API itself have said
@@ -79,7 +84,7 @@ export class GarbageCollector {
     this.#settings = settings;
   }
 
-  /** Does nothing while the datastore is locked. A failed call ends the pass. @throws store/* */
+  /** Does nothing while the datastore is locked. A call that fails before the releases ends the pass. @throws store/* */
   async pass(signal: AbortSignal): Promise<CollectedGarbage> {
     const { store, cached, clock } = this.#ports;
     const { graceMs, periodMs } = this.#settings;
@@ -99,15 +104,12 @@ export class GarbageCollector {
     const fresh = this.#candidates.observe(keys, { nowMs, gapMs: GAP_PERIODS * periodMs });
     const isDue = (key: string): boolean => this.#candidates.isDue(key, { nowMs, graceMs });
     const due = leaked.filter(({ allocation }) => isDue(allocation.id));
-    const asked = { held: fates.get('at-once') ?? [], fates: AT_ONCE };
-    const releasedAtOnce = await releaseUnused(this.#ports, asked, signal);
-    const released = await releaseUnused(this.#ports, { held: due, fates: WHEN_DUE }, signal);
+    const atOnce = await this.#release(fates.get('at-once') ?? [], 'at-once', signal);
+    const { released, failures } = await this.#release(due, 'after-grace', signal);
     const done = new Set(released.map(({ allocation }) => allocation.id));
     return {
       candidates: leaked.filter(({ allocation }) => !done.has(allocation.id)),
       found: leaked.filter(({ allocation }) => fresh.has(allocation.id)),
-      released,
-      releasedAtOnce,
       retired: await this.#retire(
         // A record that cannot be decoded may be of any of them.
         problems.length > 0 ? [] : gone.filter((node) => isDue(activities.get(node) ?? '')),
@@ -115,6 +117,7 @@ export class GarbageCollector {
       ),
       unknown: [...unknownOn(new Set(gone), blocks), ...ofForeignNodes(suspects.addresses, standings)],
       problems,
+      failures: [...atOnce.failures, ...failures],
     };
   }
 
@@ -122,7 +125,7 @@ export class GarbageCollector {
    * Releases what pods asked for that are gone, of a node that is out of service. Reads the blocks of the node alone.
    * @throws store/*
    */
-  async releaseAskedFor(node: NodeName, signal: AbortSignal): Promise<readonly HeldAddress[]> {
+  async releaseAskedFor(node: NodeName, signal: AbortSignal): Promise<void> {
     const { store, cached } = this.#ports;
     if (isLocked(await store.findResource(CLUSTER_INFORMATION_ID, signal)))
       throw lockedError('release an address', node);
@@ -132,7 +135,14 @@ export class GarbageCollector {
       cached,
     );
     const asked = (addresses.get(node) ?? []).filter(({ allocation }) => isAskedFor(allocation));
-    return releaseUnused(this.#ports, { held: asked, fates: AT_ONCE }, signal);
+    const { failures } = await this.#release(asked, 'at-once', signal);
+    if (failures.length > 0) throw failures[0];
+  }
+
+  async #release(held: readonly HeldAddress[], fate: ReleasedFate, signal: AbortSignal): Promise<ReleasedUnused> {
+    const onReleased = async (released: readonly HeldAddress[]): Promise<void> =>
+      this.#ports.onReleased(released, fate, signal);
+    return releaseUnused(this.#ports, { held, fates: FATES[fate], onReleased }, signal);
   }
 
   async #standings(nodes: ReadonlySet<NodeName>, signal: AbortSignal): Promise<ReadonlyMap<NodeName, NodeStanding>> {

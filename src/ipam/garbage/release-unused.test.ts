@@ -3,6 +3,8 @@ import { poolOf } from '../../../test/support/fixtures.ts';
 import { IpamBench } from '../../../test/support/ipam-bench.ts';
 import { type HeldAddress, heldAddresses } from '../../model/ip-block.ts';
 import { formatAddress } from '../../net/address.ts';
+import { addressInUseKey } from '../plan-assertion.ts';
+import { restoreUsedAddresses } from '../restore-used-addresses.ts';
 import { releaseUnused } from './release-unused.ts';
 import type { LiveView, NodeStanding } from './views.ts';
 
@@ -33,8 +35,8 @@ describe('the release of an address that a pod asked for', () => {
       },
       standingOf: async () => Promise.resolve(standing),
     };
-    const suspects = { held: await held(), fates: ['at-once'] } as const;
-    const released = await releaseUnused({ ...bench.ports(), live }, suspects, bench.signal);
+    const suspects = { held: await held(), fates: ['at-once'], onReleased: async () => Promise.resolve() } as const;
+    const { released } = await releaseUnused({ ...bench.ports(), live }, suspects, bench.signal);
     return released.map(({ address }) => formatAddress(address));
   };
 
@@ -61,5 +63,41 @@ describe('the release of an address that a pod asked for', () => {
     };
     expect(await releases()).toEqual([]);
     expect((await held()).map(({ allocation }) => allocation.containerId)).toEqual(['new']);
+  });
+
+  it('leaves the address when the agent of the node has recorded it again under the same id, as found in use', async () => {
+    const [first] = await held();
+    if (first === undefined) throw new Error('nothing is held');
+    const { address, allocation } = first;
+    const living = { address, owner: allocation };
+    meanwhile = async () => {
+      meanwhile = () => undefined;
+      await bench.release('old');
+      const known = new Map([[addressInUseKey(living), { ...allocation, chosenBy: 'living-link' } as const]]);
+      await restoreUsedAddresses(
+        { ...bench.ports(), listAddressesInUse: async () => Promise.resolve([living]) },
+        { node: allocation.node, known: () => known, pending: () => new Set() },
+        bench.signal,
+      );
+    };
+    expect(await releases()).toEqual([]);
+    expect((await held()).map(({ allocation: { id } }) => id)).toEqual([allocation.id]);
+  });
+
+  it('of one node is made, and reported at once, although another node cannot be read', async () => {
+    await bench.assign('far', { node: 'n2', pod: 'db-1', ip: '10.0.0.10' });
+    await bench.assign('farther', { node: 'n3', pod: 'db-2', ip: '10.0.0.11' });
+    const reported: string[] = [];
+    const cause = new Error('n2 cannot be read');
+    const live: LiveView = {
+      findPod: async () => Promise.resolve(undefined),
+      standingOf: async (node) => (node === 'n2' ? Promise.reject(cause) : Promise.resolve('out-of-service')),
+    };
+    const onReleased = async (released: readonly HeldAddress[]): Promise<void> =>
+      Promise.resolve(void reported.push(...released.map((each) => formatAddress(each.address))));
+    const suspects = { held: await held(), fates: ['at-once'], onReleased } as const;
+    const { failures } = await releaseUnused({ ...bench.ports(), live }, suspects, bench.signal);
+    expect(failures).toEqual([cause]);
+    expect(reported).toEqual([ASKED, '10.0.0.11']);
   });
 });

@@ -15,31 +15,65 @@ export const REQUESTS = 16;
 
 export type ReleaserPorts = Omit<IpamPorts, 'store'> & { readonly store: AllocationStore; readonly live: LiveView };
 
+export interface UnusedRequest {
+  readonly held: readonly HeldAddress[];
+  /** What may become of the addresses that are released. */
+  readonly fates: readonly Fate[];
+  /** Called with what was released of one node, before the next one is looked at. */
+  readonly onReleased: (released: readonly HeldAddress[]) => Promise<void>;
+}
+
+export interface ReleasedUnused {
+  readonly released: readonly HeldAddress[];
+  /** Why nodes could not be looked at, one each. The others were. */
+  readonly failures: readonly unknown[];
+}
+
 /**
- * Asks the API once more, and releases those of the held addresses whose fate now is one of `fates`, node by node. Returns what
- * was released. The pods are asked for first: one that is gone stays so, and so both were true when the API told of the node.
- * @throws store/*
+ * Asks the API once more, and releases those of the held addresses whose fate now is one of `fates`, node by node. The pods are
+ * asked for first: one that is gone stays so, and so both were true when the API told of the node.
+ * @throws the signal's reason
  */
 export async function releaseUnused(
   ports: ReleaserPorts,
-  { held, fates }: { readonly held: readonly HeldAddress[]; readonly fates: readonly Fate[] },
+  { held, fates, onReleased }: UnusedRequest,
+  signal: AbortSignal,
+): Promise<ReleasedUnused> {
+  const released: HeldAddress[] = [];
+  const failures: unknown[] = [];
+  for (const ofNode of Map.groupBy(held, ({ allocation }) => allocation.node).values()) {
+    try {
+      const freed = await releaseOfNode(ports, { held: ofNode, fates }, signal);
+      released.push(...freed);
+      if (freed.length > 0) await onReleased(freed);
+    } catch (cause) {
+      signal.throwIfAborted();
+      failures.push(cause);
+    }
+  }
+  return { released, failures };
+}
+
+async function releaseOfNode(
+  ports: ReleaserPorts,
+  { held, fates }: Pick<UnusedRequest, 'held' | 'fates'>,
   signal: AbortSignal,
 ): Promise<readonly HeldAddress[]> {
-  const released: HeldAddress[] = [];
-  for (const [node, ofNode] of Map.groupBy(held, ({ allocation }) => allocation.node)) {
-    const pods = await findHolderPods(ports.live, ofNode, signal);
-    const standing = await ports.live.standingOf(node, signal);
-    const unused = ofNode.filter(({ allocation }) =>
-      fates.includes(fateOf(allocation, { standing, pod: pods.get(allocation.id) })),
-    );
-    if (unused.length === 0) continue;
-    await deleteEndpoints(ports, { node, held: unused }, signal);
-    const ids = new Set(unused.map(({ allocation }) => allocation.id));
-    const freed = await release(ports, { node, which: ({ id }) => ids.has(id) }, signal);
-    const gone = new Set(freed.map(({ id }) => id));
-    released.push(...unused.filter(({ allocation }) => gone.has(allocation.id)));
-  }
-  return released;
+  const [first] = held;
+  if (first === undefined) return [];
+  const { node } = first.allocation;
+  const pods = await findHolderPods(ports.live, held, signal);
+  const standing = await ports.live.standingOf(node, signal);
+  const unused = held.filter(({ allocation }) =>
+    fates.includes(fateOf(allocation, { standing, pod: pods.get(allocation.id) })),
+  );
+  if (unused.length === 0) return [];
+  await deleteEndpoints(ports, { node, held: unused }, signal);
+  // An agent that records an address again, as found in use, may keep its id.
+  const wishes = new Map(unused.map(({ allocation }) => [allocation.id, allocation.chosenBy]));
+  const freed = await release(ports, { node, which: ({ id, chosenBy }) => wishes.get(id) === chosenBy }, signal);
+  const gone = new Set(freed.map(({ id }) => id));
+  return unused.filter(({ allocation }) => gone.has(allocation.id));
 }
 
 /** Returns the pods that the API has now under the names of the holders, by the id of the allocation. @throws store/* */

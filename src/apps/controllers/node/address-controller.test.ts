@@ -14,7 +14,7 @@ import { openMemoryStore, type Operation } from '../../../datastore/memory/memor
 import type { ApiObject } from '../../../kube/objects.ts';
 import type { Collection } from '../../../kube/paths.ts';
 import type { SharedEvent } from '../../../kube/shared-watches.ts';
-import { emptyBlock } from '../../../model/ip-block.ts';
+import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
 import { handleOf } from '../../../model/names.ts';
 import type { Node } from '../../../model/node.ts';
 import { parseCidr } from '../../../net/cidr.ts';
@@ -137,6 +137,10 @@ describe('what pods asked for', () => {
   const LOST = nodeWith([{ key: 'node.kubernetes.io/out-of-service' }]);
   let bench: IpamBench;
   let node: ApiObject;
+  /** Throws what the API answers to a read of that name. */
+  let beforeGet: (name: string) => void;
+  /** Node and message of the events. */
+  let told: [string, string][];
   let events: Channel<SharedEvent>;
   let controller: RunningController;
   let triggers: number;
@@ -146,6 +150,8 @@ describe('what pods asked for', () => {
     bench = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     await bench.assign('c1', { pod: 'db-0', ip: '10.0.0.9' });
     node = nodeWith([]);
+    beforeGet = () => undefined;
+    told = [];
     events = new Channel<SharedEvent>();
     triggers = 0;
     stop = new AbortController();
@@ -153,9 +159,14 @@ describe('what pods asked for', () => {
       ...bench.ports(),
       clock: { ...systemClock, sleep: async () => Promise.resolve() },
       api: {
-        get: async ({ plural }: Collection) =>
-          Promise.resolve(plural === 'nodes' ? { outcome: 'ok', value: node } : { outcome: 'not-found' }),
-        create: async () => Promise.resolve({ outcome: 'ok' }),
+        get: async ({ plural }: Collection, name: string) => {
+          beforeGet(name);
+          return Promise.resolve(plural === 'nodes' ? { outcome: 'ok', value: node } : { outcome: 'not-found' });
+        },
+        create: async ({ object }: { object: { involvedObject: { name: string }; message: string } }) => {
+          told.push([object.involvedObject.name, object.message]);
+          return Promise.resolve({ outcome: 'ok' });
+        },
         sharedWatch: () => events,
       },
       metrics: createControllerMetrics(),
@@ -171,6 +182,10 @@ describe('what pods asked for', () => {
     events.close();
   });
 
+  const holders = (): string[] =>
+    [...bench.database.state().blocks.values()]
+      .flatMap(({ value }) => (typeof value === 'symbol' ? [] : heldAddresses(value)))
+      .map(({ allocation }) => allocation.containerId);
   const held = (): number => [...bench.database.state().blocks.values()].length;
   const change = (after: ApiObject): void => {
     events.push({ kind: 'changes', changes: [{ before: node, after }], version: '2' });
@@ -201,6 +216,40 @@ describe('what pods asked for', () => {
     await bench.ports().store.deleteResource({ kind: 'ClusterInformation', name: 'default' }, never);
     await controller.reconcile({ isFull: false }, never);
     expect(held()).toBe(0);
+  });
+
+  it('is released of one node although others cannot be read, which are looked at again', async () => {
+    const bad = ['b1', 'b2', 'b3', 'b4', 'b5'];
+    for (const [index, on] of bad.entries())
+      await bench.assign(on, { node: on, pod: `db-${on}`, ip: `10.0.0.${String(10 + index)}` });
+    const lost = [...bad, 'n1'].map((name) => ({ ...LOST, metadata: { name } }));
+    events.push({ kind: 'changes', changes: lost.map((after) => ({ before: undefined, after })), version: '2' });
+    node = LOST;
+    await until(() => triggers === lost.length, 'all are noticed');
+    let unreadable = bad;
+    beforeGet = (name) => {
+      if (unreadable.includes(name)) throw new Error(`${name} cannot be read`);
+    };
+    await expect(controller.reconcile({ isFull: false }, never)).rejects.toThrow('cannot be read');
+    expect(holders()).toEqual(bad);
+    unreadable = ['b2'];
+    await expect(controller.reconcile({ isFull: false }, never)).rejects.toThrow('b2 cannot be read');
+    expect(holders()).toEqual(['b2']);
+    unreadable = [];
+    await controller.reconcile({ isFull: false }, never);
+    expect([holders(), controller.note([])]).toEqual([[], false]);
+  });
+
+  it('is reported in a full run although another node cannot be read', async () => {
+    await bench.assign('b1', { node: 'b1', pod: 'db-1', ip: '10.0.0.8' });
+    change(LOST);
+    // As it is for the second time, directly before the write.
+    let asked = 0;
+    beforeGet = (name) => {
+      if (name === 'b1' && (asked += 1) === 2) throw new Error('b1 cannot be read');
+    };
+    await expect(controller.reconcile({ isFull: true }, never)).rejects.toThrow('b1 cannot be read');
+    expect([holders(), told]).toEqual([['b1'], [['n1', expect.stringContaining('10.0.0.9 were released')]]]);
   });
 
   it('is released at once by a leader that begins', async () => {

@@ -1,7 +1,12 @@
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import { forEachLimit } from '../../../base/for-each-limit.ts';
 import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
-import { type CollectedGarbage, GarbageCollector } from '../../../ipam/garbage/collect.ts';
+import {
+  type CollectedGarbage,
+  type CollectorPorts,
+  GarbageCollector,
+  type ReleasedFate,
+} from '../../../ipam/garbage/collect.ts';
 import type { PodPresence } from '../../../ipam/garbage/pod-presence.ts';
 import type { CachedView, LiveView } from '../../../ipam/garbage/views.ts';
 import { recordEvent } from '../../../kube/record-event.ts';
@@ -44,13 +49,13 @@ export function addressController(settings: NodeControllerSettings): Controller 
     start: (ports, observed) => {
       const cached = cachedView(observed, { nodes, isOwn: nodeRecords === 'own' });
       const live = liveView(ports, nodeRecords);
-      const collector = new GarbageCollector({ ...ports, cached, live }, { graceMs, periodMs });
-      return new AddressCollection({ ...ports, live }, collector, settings);
+      return new AddressCollection({ ...ports, cached, live }, { ...settings, periodMs });
     },
   };
 }
 
 interface CollectionPorts extends ControllerPorts {
+  readonly cached: CachedView;
   readonly live: LiveView;
 }
 
@@ -60,12 +65,14 @@ class AddressCollection implements RunningController {
   readonly #settings: NodeControllerSettings;
   readonly #lost: OutOfServiceNodes;
   /** Nodes that have gone out of service, or from which a pod has gone since. */
-  #due = new Set<NodeName>();
+  readonly #due = new Set<NodeName>();
 
-  constructor(ports: CollectionPorts, collector: GarbageCollector, settings: NodeControllerSettings) {
+  constructor(ports: CollectionPorts, settings: NodeControllerSettings & { readonly periodMs: number }) {
     this.#ports = ports;
-    this.#collector = collector;
     this.#settings = settings;
+    const { leakGraceMs: graceMs, periodMs } = settings;
+    const onReleased: CollectorPorts['onReleased'] = async (...of) => this.#reportReleased(...of);
+    this.#collector = new GarbageCollector({ ...ports, onReleased }, { graceMs, periodMs });
     this.#lost = new OutOfServiceNodes(ports);
   }
 
@@ -94,16 +101,20 @@ class AddressCollection implements RunningController {
     }
     if (this.#due.size === 0) return;
     await this.#ports.clock.sleep(GATHER_MS, signal);
-    const due = this.#due;
-    this.#due = new Set();
-    try {
-      await forEachLimit([...due], NODES_AT_ONCE, async (node) => {
-        await this.#reportAtOnce(await this.#collector.releaseAskedFor(node, signal), signal);
-      });
-    } catch (cause) {
-      for (const node of due) this.#due.add(node);
-      throw cause;
-    }
+    const failures: unknown[] = [];
+    await forEachLimit([...this.#due], NODES_AT_ONCE, async (node) => {
+      // What is noted from here on makes the node due again.
+      this.#due.delete(node);
+      try {
+        await this.#collector.releaseAskedFor(node, signal);
+      } catch (cause) {
+        // Behind the others, which must not wait for it.
+        this.#due.add(node);
+        signal.throwIfAborted();
+        failures.push(cause);
+      }
+    });
+    if (failures.length > 0) throw failures[0];
   }
 
   async #collect(signal: AbortSignal): Promise<void> {
@@ -111,35 +122,36 @@ class AddressCollection implements RunningController {
     await this.#report(done, signal);
     if (this.#settings.nodeRecords === 'own')
       for (const node of done.retired.keys()) await this.#deleteRecord(node, signal);
+    if (done.failures.length > 0) throw done.failures[0];
   }
 
-  async #reportAtOnce(released: readonly HeldAddress[], signal: AbortSignal): Promise<void> {
+  async #reportReleased(released: readonly HeldAddress[], fate: ReleasedFate, signal: AbortSignal): Promise<void> {
     const { log, metrics } = this.#ports;
     metrics.addresses.countReleased(released.length);
+    const [event, reason] =
+      fate === 'at-once'
+        ? ['requested addresses released', 'their pods had asked for them and are gone, and the node is out of service']
+        : ['leaked addresses released', `their pods have been gone for ${this.#grace()}`];
     for (const [node, addresses] of byNode(released)) {
-      log.info('requested addresses released', { node, ...listed(addresses) });
-      const message = `${namesOf(addresses)} were released: their pods had asked for them and are gone, and the node is out of service`;
+      log.info(event, { node, ...listed(addresses) });
+      const message = `${namesOf(addresses)} were released: ${reason}`;
       await this.#tell(node, { reason: 'NetplugAddressesReleased', message }, signal);
     }
+  }
+
+  #grace(): string {
+    return `${String(Math.round(this.#settings.leakGraceMs / 1000))} s`;
   }
 
   async #report(done: CollectedGarbage, signal: AbortSignal): Promise<void> {
     const { log, metrics } = this.#ports;
     metrics.setProblems(NAME, done.problems.length + done.unknown.length);
     metrics.addresses.setCandidates(done.candidates.length);
-    metrics.addresses.countReleased(done.released.length);
-    const grace = `${String(Math.round(this.#settings.leakGraceMs / 1000))} s`;
     for (const [node, addresses] of byNode(done.found)) {
       log.warning('leaked addresses found', { node, ...listed(addresses) });
-      const text = `${namesOf(addresses)}: their pods are gone; they are released in ${grace} unless these come back`;
+      const text = `${namesOf(addresses)}: their pods are gone; they are released in ${this.#grace()} unless these come back`;
       await this.#tell(node, { reason: 'NetplugAddressesLeaked', message: text }, signal);
     }
-    for (const [node, addresses] of byNode(done.released)) {
-      log.info('leaked addresses released', { node, ...listed(addresses) });
-      const message = `${namesOf(addresses)} were released: their pods have been gone for ${grace}`;
-      await this.#tell(node, { reason: 'NetplugAddressesReleased', message }, signal);
-    }
-    await this.#reportAtOnce(done.releasedAtOnce, signal);
     for (const [node, { returnedBlocks, orphanedBlocks, endpoints }] of done.retired) {
       metrics.addresses.countBlocks(returnedBlocks + orphanedBlocks);
       log.info('node retired', { node, blocks: returnedBlocks + orphanedBlocks, endpoints });
