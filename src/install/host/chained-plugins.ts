@@ -68,14 +68,14 @@ export async function endChain(record: RuntimeRecord, binDir: string, signal: Ab
   return failures;
 }
 
+/** Reports whether the plugin gets what the runtime asks for by the capability: its entry must name it. */
+export function isGiven({ capabilities }: PluginEntry, name: string): boolean {
+  return isRecord(capabilities) && ownValue(capabilities, name) === true;
+}
+
 /** Returns the standard input of a plugin, as the CNI library of the runtimes makes it of its entry. */
 function inputOf({ network, cniVersion, capabilityArgs, result }: RuntimeRecord, plugin: PluginEntry): string {
-  const { capabilities } = plugin;
-  const asked = Object.entries(isRecord(capabilities) ? capabilities : {}).filter(([, isOn]) => isOn === true);
-  const given = asked.flatMap(([name]) => {
-    const value = ownValue(capabilityArgs, name);
-    return value === undefined ? [] : [[name, value] as const];
-  });
+  const given = Object.entries(capabilityArgs).filter(([name]) => isGiven(plugin, name));
   const runtimeConfig = given.length === 0 ? {} : { runtimeConfig: Object.fromEntries(given) };
   return JSON.stringify({ ...plugin, name: network, cniVersion, ...runtimeConfig, prevResult: result });
 }

@@ -30,7 +30,12 @@ describe('the host ports that a pod claims', () => {
       families: new Set([4, 6]),
     });
     for (const none of [[], {}, null, undefined]) expect(await claimOf(none)).toBeUndefined();
-    expect(await claimOf([TCP], { ...CHAIN, plugins: CHAIN.plugins.slice(0, 1) })).toBeUndefined();
+    const [own, portmap] = CHAIN.plugins;
+    // The library gives the ports to no entry without the capability.
+    const deaf = [{ type: 'portmap' }, { type: 'portmap', capabilities: { portMappings: false } }];
+    for (const others of [[], ...deaf.map((each) => [each])])
+      expect(await claimOf([TCP], { ...CHAIN, plugins: [own, ...others] })).toBeUndefined();
+    expect(await claimOf([TCP], { ...CHAIN, plugins: [own, ...deaf, portmap] })).toMatchObject({ plugin: portmap });
   });
 
   it('are mapped when packets come to their rules in each family, by whichever back end', async () => {

@@ -1,12 +1,13 @@
 import { ownValue } from '../../../../base/own-value.ts';
 import { type PortRule, portMarksOf } from '../../../../dataplane/chained-state.ts';
-import { othersOf } from '../../../../install/host/chained-plugins.ts';
+import { isGiven, othersOf } from '../../../../install/host/chained-plugins.ts';
 import { type PluginEntry, podOf, type RuntimeRecord } from '../../../../install/host/runtime-records.ts';
 import type { Sentence } from '../../../../model/node-report.ts';
 import { isRecord } from '../../../../model/read-schema.ts';
 import { type Family, tryParseAddress } from '../../../../net/address.ts';
 
 const PORTMAP = 'portmap';
+const MAPPINGS = 'portMappings';
 const NAMED = 3;
 
 /** A port of the host that leads to a container. */
@@ -26,9 +27,9 @@ export interface PortClaim {
   readonly families: ReadonlySet<Family>;
 }
 
-/** Returns undefined for an attachment without ports of the host. */
+/** Returns undefined for an attachment without ports of the host, or whose chain gives them to no plugin. */
 export function portClaimOf(record: RuntimeRecord): PortClaim | undefined {
-  const plugin = othersOf(record).find(({ type }) => type === PORTMAP);
+  const plugin = othersOf(record).find((each) => each.type === PORTMAP && isGiven(each, MAPPINGS));
   const mappings = portMappingsOf(record);
   if (plugin === undefined || mappings.length === 0) return undefined;
   return { record, plugin, mappings, families: familiesOf(record) };
@@ -92,7 +93,7 @@ function keyOf(family: Family, mark: string): string {
 
 /** Returns the ports of the host that the runtime asked for, as far as they can be read. */
 function portMappingsOf({ capabilityArgs }: RuntimeRecord): readonly PortMapping[] {
-  const asked = ownValue(capabilityArgs, 'portMappings');
+  const asked = ownValue(capabilityArgs, MAPPINGS);
   return Array.isArray(asked) ? asked.flatMap(portMappingOf) : [];
 }
 
