@@ -39,7 +39,6 @@ import { storedObjects } from '../datastore/typha/stored-objects.ts';
 import { type FollowTopic, isFannedOut, type TopicQuery } from '../datastore/typha/topics.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { dieWithParent } from '../dataplane/linux/lifetime.ts';
-import { linuxChainedState } from '../dataplane/linux/linux-chained-state.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
@@ -60,6 +59,7 @@ import { attachmentWatchIn } from './attachment-watch-in.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { denialEventsIn } from './denial-events.ts';
 import { openTypha, usesTypha } from './fan-out.ts';
+import { hostPortsIn } from './host-ports-in.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
@@ -84,9 +84,6 @@ import { AGENT_SOCKET } from '../policy/feed/messages.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
 import { urlHost } from '../net/address.ts';
-import { callPlugin } from '../install/host/chained-plugins.ts';
-import { findRuntimeRecord, RESULTS_DIR } from '../install/host/runtime-records.ts';
-import { BIN_DIR } from '../install/places.ts';
 
 const LOCK_PERIOD_MS = 10;
 
@@ -151,12 +148,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       {
         ...networkPorts,
         hostSides: kernel,
-        hostPorts: {
-          listLinks: () => kernel.listHostLinks(),
-          chained: linuxChainedState(),
-          findRecord: async (attachment) => findRuntimeRecord(RESULTS_DIR, attachment),
-          callPlugin: async (call, signal) => callPlugin({ ...call, binDir: BIN_DIR }, signal),
-        },
+        hostPorts: hostPortsIn(env, kernel),
         followed,
         flowTable: () => flowTable.get(),
         translations: {

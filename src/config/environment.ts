@@ -89,7 +89,7 @@ export const ENVIRONMENT = {
   NETPLUG_CNI_BIN_DIR: text('/opt/cni/bin', {
     netplugctl: 'Folder of plugins that `doctor` examines without `--bin-dir` and `CNI_PATH`.',
     'netplug-agent':
-      'Folder in which the runtime finds plugins. The agent looks there for the program of a configuration that is read before that of netplug, and for [address managers that it asks to release](networking.md#with-host-local).',
+      'Folder in which the runtime finds plugins. The agent calls `portmap` there for [host ports](networking.md), and looks there for the program of a configuration that is read before that of netplug, and for [address managers that it asks to release](networking.md#with-host-local).',
   }),
   NETPLUG_CONFLIST_FILE: text('', {
     'netplug-agent':

@@ -73,6 +73,7 @@ describe('the objects of an installation', () => {
     const made = [...objects(of), cleanupDaemonSet(of), check];
     const text = JSON.stringify(made.filter(({ kind }) => kind !== 'CustomResourceDefinition'));
     expect(text).toContain(`"path":"${own.binDir}"`);
+    expect(text).toContain(`{"name":"NETPLUG_CNI_BIN_DIR","value":"${own.binDir}"}`);
     expect(text).toContain(`{"name":"NETPLUG_CNI_CONF_DIR","value":"${own.confDir}"}`);
     expect(text).toContain(`"--purge","--force","--bin-dir","${own.binDir}","--conf-dir","${own.confDir}"`);
     expect(text).not.toMatch(/\/opt\/cni\/bin|[" ]\/etc\/cni\/net\.d/);
