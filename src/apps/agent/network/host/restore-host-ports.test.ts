@@ -30,7 +30,7 @@ let links: HostLink[];
 let chained: MemoryChainedState;
 let calls: string[];
 /** What the plugin does besides its work. */
-let during: (command: string) => string | undefined;
+let during: (command: string, containerId: string) => string | undefined;
 let clock: ReturnType<typeof virtualClock>;
 let ports: HostPortRestorer;
 beforeEach(async () => {
@@ -44,7 +44,7 @@ beforeEach(async () => {
   clock = virtualClock(0);
   const callPlugin: HostPortPorts['callPlugin'] = async ({ command, record }) => {
     calls.push(command);
-    const failure = during(command);
+    const failure = during(command, record.containerId);
     if (failure === undefined && command === 'ADD') chained.mapPorts(record, BOTH);
     if (failure === undefined && command === 'DEL') chained.unmapPorts(record);
     return Promise.resolve(failure);
@@ -118,9 +118,25 @@ describe('the host ports of a pod', () => {
       }),
     ]);
     during = () => undefined;
-    await reconcileFor(1000);
+    await clock.sleep(10_000, never);
+    await ports.reconcile(never);
     expect(calls).toEqual(['DEL', 'DEL']);
     expect([ports.problems, await chained.listPortRules()]).toEqual([[], []]);
+  });
+
+  it('of a pod that has gone are unmapped after those of the living are mapped, less and less often while that fails', async () => {
+    const [other, called]: [HostLink, string[]] = [{ ...LINK, index: 8, owner: { ...OWNER, containerId: 'c2' } }, []];
+    await writeFile(join(folder, 'k8s-pod-network-c2-eth0'), recordText({ containerId: 'c2' }));
+    links = [LINK, other];
+    await ports.reconcile(never);
+    await clock.sleep(1000, never);
+    links = [other];
+    during = (command, containerId) => {
+      called.push(`${command} ${containerId}`);
+      return command === 'DEL' ? 'portmap: no iptables' : undefined;
+    };
+    while (clock.monotonic() < 100_000) await reconcileFor(1000);
+    expect(called).toEqual(['ADD c2', 'DEL c1', 'DEL c1', 'DEL c1', 'DEL c1']);
   });
 
   it('stay mapped when its container has another link', async () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../../../base/clock.ts';
 import { reasonOf } from '../../../../base/errors.ts';
 import { forEachLimit } from '../../../../base/for-each-limit.ts';
@@ -24,7 +25,7 @@ const MISSING_MS = 1000;
 /** Time after an ADD in which to look often: a DEL that had removed the rules before may still end. */
 const WATCHED_MS = 30_000;
 const LOOK_MS = 1000;
-/** Pause before an ADD is repeated, which doubles each time: the rules of iptables-legacy are never visible. */
+/** Pause before a call is repeated, which doubles each time. */
 const RETRY = { firstMs: 10_000, maxMs: 3_600_000 } as const;
 const CALLS_AT_ONCE = 4;
 
@@ -39,15 +40,16 @@ export interface HostPortPorts {
   readonly log: Log;
 }
 
-/** Ports whose rules are missing. */
-interface Missing {
-  readonly claim: PortClaim;
-  /** When an ADD is due. */
+/** A call of the plugin that is due. */
+interface Attempt {
   readonly dueMs: number;
+  /** Pause after the next one. */
   readonly retryMs: number;
-  /** Why the last ADD failed. */
-  readonly reason?: string | undefined;
+  /** What the last one did not do. */
+  readonly problem?: Sentence | undefined;
 }
+
+const FIRST: Attempt = { dueMs: Number.NEGATIVE_INFINITY, retryMs: RETRY.firstMs };
 
 /**
  * Maps the host ports of living pods again when other programs have removed the rules of the plugin portmap, by an ADD of the
@@ -59,9 +61,10 @@ export class HostPortRestorer {
   readonly #onDue: () => void;
   /** By link: undefined for one without host ports. */
   #known: ReadonlyMap<string, PortClaim | undefined> = new Map();
-  readonly #missing = new Map<string, Missing>();
-  /** Of pods that have gone, until their ports are not mapped. The value is why the last DEL failed. */
-  readonly #gone = new Map<PortClaim, string | undefined>();
+  /** ADDs, by link whose rules are missing. */
+  readonly #missing = new Map<string, Attempt>();
+  /** DELs, by claim of a pod that has gone, until its ports are not mapped. */
+  readonly #gone = new Map<PortClaim, Attempt>();
   #unread: string | undefined;
   #watchedUntilMs = Number.NEGATIVE_INFINITY;
   #isWaiting = false;
@@ -74,13 +77,8 @@ export class HostPortRestorer {
 
   /** A problem for each pod whose host ports are not as they should be. */
   get problems(): readonly Sentence[] {
-    const lost = [...this.#missing.values()].flatMap(({ claim, reason }) =>
-      reason === undefined ? [] : [describeLostPorts(claim, reason)],
-    );
-    const left = [...this.#gone].flatMap(([claim, reason]) =>
-      reason === undefined ? [] : [describeLeftPorts(claim, reason)],
-    );
-    return [...(this.#unread === undefined ? [] : [this.#unread]), ...lost, ...left];
+    const called = [...this.#missing.values(), ...this.#gone.values()].map(({ problem }) => problem);
+    return [this.#unread, ...called].filter((problem) => problem !== undefined);
   }
 
   /** What fails about ports is a problem, since it affects nothing else of pods. @throws kernel/failed about links */
@@ -89,18 +87,16 @@ export class HostPortRestorer {
     if (claims.size === 0 && this.#gone.size === 0) return;
     const rules = await this.#readRules(signal);
     if (rules === undefined) return;
-    await this.#unmapGone(signal, (claim) => hasRules(claim, rules));
     const due = [...claims].filter(([key, claim]) => this.#isDue(key, claim, rules));
     await forEachLimit(due, CALLS_AT_ONCE, async ([key, claim]) => {
       // Of the two back ends of the plugin, one would add rules twice.
       if (hasRules(claim, rules)) await this.#call('DEL', claim, signal);
       await this.#map(key, claim, signal);
     });
-    if (due.length > 0) {
-      // A pod may have gone during the ADD.
-      await this.#readClaims();
-      await this.#unmapGone(signal, () => true);
-    }
+    // A pod may have gone during the ADD.
+    if (due.length > 0) await this.#readClaims();
+    const mapped = new Set(due.map(([, claim]) => claim));
+    await this.#unmapGone((claim) => mapped.has(claim) || hasRules(claim, rules), signal);
     this.#lookAgain(signal);
   }
 
@@ -120,7 +116,7 @@ export class HostPortRestorer {
     }
     this.#known = known;
     for (const claim of before.values())
-      if (claim !== undefined && !living.has(containerOf(claim.record))) this.#gone.set(claim, undefined);
+      if (claim !== undefined && !living.has(containerOf(claim.record))) this.#gone.set(claim, FIRST);
     for (const key of this.#missing.keys()) if (!known.has(key)) this.#missing.delete(key);
     return new Map([...known].flatMap(([key, claim]) => (claim === undefined ? [] : [[key, claim] as const])));
   }
@@ -143,33 +139,42 @@ export class HostPortRestorer {
       this.#missing.delete(key);
       return false;
     }
-    const missing = this.#missing.get(key) ?? { claim, dueMs: nowMs + MISSING_MS, retryMs: RETRY.firstMs };
+    const missing = this.#missing.get(key) ?? { ...FIRST, dueMs: nowMs + MISSING_MS };
     this.#missing.set(key, missing);
     return nowMs >= missing.dueMs;
   }
 
   async #map(key: string, claim: PortClaim, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
-    const { retryMs = RETRY.firstMs, reason: before } = this.#missing.get(key) ?? {};
+    const before = this.#missing.get(key) ?? FIRST;
     const reason = await this.#call('ADD', claim, signal);
-    const nowMs = clock.monotonic();
-    this.#missing.set(key, { claim, dueMs: nowMs + retryMs, retryMs: Math.min(2 * retryMs, RETRY.maxMs), reason });
-    this.#watchedUntilMs = nowMs + WATCHED_MS;
+    const problem = reason === undefined ? undefined : describeLostPorts(claim, reason);
+    this.#missing.set(key, this.#after(before, problem));
+    this.#watchedUntilMs = clock.monotonic() + WATCHED_MS;
     const facts = { container: claim.record.containerId, pod: podOf(claim.record), ports: claim.mappings.length };
     if (reason === undefined) log.warning('host ports of a pod mapped again', facts);
-    else if (reason !== before) log.error('host ports of a pod not mapped again', { ...facts, reason });
+    else if (!isDeepStrictEqual(problem, before.problem))
+      log.error('host ports of a pod not mapped again', { ...facts, reason });
   }
 
   /**
    * Unmaps the ports of pods that have gone. Their own DEL has ended: when rules are left it had failed, or had ended before an ADD
    * of ours.
    */
-  async #unmapGone(signal: AbortSignal, isLeft: (claim: PortClaim) => boolean): Promise<void> {
-    for (const claim of this.#gone.keys()) {
-      const reason = isLeft(claim) ? await this.#call('DEL', claim, signal) : undefined;
+  async #unmapGone(isLeft: (claim: PortClaim) => boolean, signal: AbortSignal): Promise<void> {
+    const nowMs = this.#ports.clock.monotonic();
+    for (const claim of this.#gone.keys()) if (!isLeft(claim)) this.#gone.delete(claim);
+    const due = [...this.#gone].filter(([, { dueMs }]) => nowMs >= dueMs);
+    await forEachLimit(due, CALLS_AT_ONCE, async ([claim, attempt]) => {
+      const reason = await this.#call('DEL', claim, signal);
       if (reason === undefined) this.#gone.delete(claim);
-      else this.#gone.set(claim, reason);
-    }
+      else this.#gone.set(claim, this.#after(attempt, describeLeftPorts(claim, reason)));
+    });
+  }
+
+  #after({ retryMs }: Attempt, problem: Sentence | undefined): Attempt {
+    const dueMs = this.#ports.clock.monotonic() + retryMs;
+    return { dueMs, retryMs: Math.min(2 * retryMs, RETRY.maxMs), problem };
   }
 
   async #call(
