@@ -125,6 +125,7 @@ const NO_HOST_PORTS: NetworkPorts['hostPorts'] = {
   listLinks: () => [],
   chained: new MemoryChainedState(),
   findRecord: async () => Promise.resolve(undefined),
+  findNetns: () => undefined,
   callPlugin: async () => Promise.resolve(undefined),
 };
 

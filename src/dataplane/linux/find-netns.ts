@@ -14,6 +14,25 @@ const NAMED = '/run/netns';
  * @throws kernel/netns-invalid
  */
 export function openNetnsBehind(addon: Addon, interfaceName: string): Netns {
+  const found = findNetnsBehind(addon, interfaceName);
+  if (found !== undefined) return found;
+  throw new NetplugError(
+    'kernel/netns-invalid',
+    `Cannot find the network namespace behind interface "${interfaceName}"`,
+    {
+      hint: 'Run the command in the mount and PID namespaces of the host, such as by "nsenter --target 1 --mount --pid COMMAND"',
+      facts: { link: interfaceName },
+    },
+  );
+}
+
+/** Returns a path of the same namespace; undefined when none is visible. That of a process is valid as long as the process runs. */
+export function findNetnsPath(addon: Addon, interfaceName: string): string | undefined {
+  using netns = findNetnsBehind(addon, interfaceName);
+  return netns?.path;
+}
+
+function findNetnsBehind(addon: Addon, interfaceName: string): Netns | undefined {
   using host = RouteSocket.open(addon);
   const id = findLink(host, interfaceName)?.peerNetnsId;
   const seen = new Set<bigint>();
@@ -27,14 +46,7 @@ export function openNetnsBehind(addon: Addon, interfaceName: string): Netns {
     if (body !== undefined && decodeNetnsId(body) === id) return netns;
     netns[Symbol.dispose]();
   }
-  throw new NetplugError(
-    'kernel/netns-invalid',
-    `Cannot find the network namespace behind interface "${interfaceName}"`,
-    {
-      hint: 'Run the command in the mount and PID namespaces of the host, such as by "nsenter --target 1 --mount --pid COMMAND"',
-      facts: { link: interfaceName },
-    },
-  );
+  return undefined;
 }
 
 function* candidates(): Generator<string> {

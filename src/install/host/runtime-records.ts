@@ -33,7 +33,7 @@ const File = v.looseObject({
 /** What a runtime has recorded of an interface of netplug. */
 export interface RuntimeRecord extends Attachment {
   readonly path: string;
-  /** Path of the network namespace; may be empty. */
+  /** Path of the network namespace; empty when an older library has made the record, such as that of podman 4.3 or containerd 1.7. */
   readonly netns: string;
   readonly cniArgs: readonly (readonly [name: string, value: string])[];
   readonly cniVersion: unknown;

@@ -2,7 +2,7 @@ import { ownValue } from '../../../../base/own-value.ts';
 import { type PortRule, portMarksOf } from '../../../../dataplane/chained-state.ts';
 import { isGiven, othersOf } from '../../../../install/host/chained-plugins.ts';
 import { type PluginEntry, podOf, type RuntimeRecord } from '../../../../install/host/runtime-records.ts';
-import type { Sentence } from '../../../../model/node-report.ts';
+import type { NodeProblem } from '../../../../model/node-report.ts';
 import { isRecord } from '../../../../model/read-schema.ts';
 import { type Family, tryParseAddress } from '../../../../net/address.ts';
 
@@ -26,6 +26,8 @@ export interface PortClaim {
   readonly mappings: readonly PortMapping[];
   readonly families: ReadonlySet<Family>;
 }
+
+export type PortProblem = Required<Pick<NodeProblem, 'text' | 'remedy'>>;
 
 /** Returns undefined for an attachment without ports of the host, or whose chain gives them to no plugin. */
 export function portClaimOf(record: RuntimeRecord): PortClaim | undefined {
@@ -64,15 +66,23 @@ export function hasRules({ record }: Pick<PortClaim, 'record'>, rules: PortRules
 }
 
 /** Returns the problem of ports that cannot be mapped again. */
-export function describeLostPorts(claim: PortClaim, reason: string): Sentence {
+export function describeLostPorts(claim: PortClaim, reason: string): PortProblem {
   return {
-    text: `${subjectOf(claim)} are gone and cannot be mapped again: ${reason}`,
+    text: `${subjectOf(claim)} have lost rules and cannot be mapped again: ${reason}`,
     remedy: 'Correct what the plugin names, or delete the pod so that its controller makes another',
   };
 }
 
+/** Returns the problem of ports for which the plugin cannot be called. */
+export function describeUncalledPorts(claim: PortClaim): PortProblem {
+  return {
+    text: `${subjectOf(claim)} have lost rules and cannot be mapped again: the runtime has not recorded the network namespace, and none is visible behind the link`,
+    remedy: 'Delete the pod so that its controller makes another',
+  };
+}
+
 /** Returns the problem of ports that still lead to a pod that has gone. */
-export function describeLeftPorts(claim: PortClaim, reason: string): Sentence {
+export function describeLeftPorts(claim: PortClaim, reason: string): PortProblem {
   return {
     text: `${subjectOf(claim)}, which has gone, are still mapped: ${reason}`,
     remedy: 'Correct what the plugin names; the agent tries again until it succeeds',

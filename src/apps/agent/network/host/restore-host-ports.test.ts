@@ -30,6 +30,9 @@ let links: HostLink[];
 let chained: MemoryChainedState;
 let calls: string[];
 /** What the plugin does besides its work. */
+/** The namespaces with which the plugin was called. */
+let namespaces: string[];
+let behindLink: string | undefined;
 let during: (command: string, containerId: string) => string | undefined;
 let clock: ReturnType<typeof virtualClock>;
 let ports: HostPortRestorer;
@@ -39,18 +42,20 @@ beforeEach(async () => {
   links = [LINK];
   chained = new MemoryChainedState();
   chained.mapPorts(OWNER, BOTH);
-  calls = [];
+  [calls, namespaces, behindLink] = [[], [], undefined];
   during = () => undefined;
   clock = virtualClock(0);
   const callPlugin: HostPortPorts['callPlugin'] = async ({ command, record }) => {
     calls.push(command);
+    namespaces.push(record.netns);
     const failure = during(command, record.containerId);
     if (failure === undefined && command === 'ADD') chained.mapPorts(record, BOTH);
     if (failure === undefined && command === 'DEL') chained.unmapPorts(record);
     return Promise.resolve(failure);
   };
   const findRecord: HostPortPorts['findRecord'] = async (attachment) => findRuntimeRecord(folder, attachment);
-  const made = { listLinks: () => links, chained, findRecord, callPlugin, clock, log: silentLog };
+  const findNetns = (): string | undefined => behindLink;
+  const made = { listLinks: () => links, chained, findRecord, findNetns, callPlugin, clock, log: silentLog };
   ports = new HostPortRestorer(made, () => undefined);
   await ports.reconcile(never);
 });
@@ -81,6 +86,41 @@ describe('the host ports of a pod', () => {
     chained.mapPorts(OWNER, [4]);
     await reconcileFor(1000);
     expect(calls).toEqual(['DEL', 'ADD']);
+  });
+
+  it('are mapped in the namespace behind the link when the runtime has recorded none, and kept as they are without one', async () => {
+    await writeFile(join(folder, RECORD), recordText({ netns: undefined }));
+    links = [{ ...LINK, index: 8 }];
+    chained.flush();
+    chained.mapPorts(OWNER, [4]);
+    await reconcileFor(1000);
+    // An ADD cannot be called without one.
+    expect(calls).toEqual([]);
+    expect(ports.problems).toEqual([
+      {
+        text: expect.stringMatching(/pod "shop\/web".* have lost rules .* has not recorded the network namespace/),
+        remedy: 'Delete the pod so that its controller makes another',
+      },
+    ]);
+    behindLink = '/proc/7/ns/net';
+    await reconcileFor(10_000);
+    expect([calls, namespaces]).toEqual([
+      ['DEL', 'ADD'],
+      ['', '/proc/7/ns/net'],
+    ]);
+    await ports.reconcile(never);
+    expect(ports.problems).toEqual([]);
+  });
+
+  it('are not added a second time when what is left of them cannot be removed', async () => {
+    chained.flush();
+    chained.mapPorts(OWNER, [4]);
+    during = (command) => (command === 'DEL' ? 'portmap: no iptables' : undefined);
+    await reconcileFor(1000);
+    expect(calls).toEqual(['DEL']);
+    expect(ports.problems).toEqual([
+      expect.objectContaining({ text: expect.stringContaining('cannot be mapped again: portmap: no iptables') }),
+    ]);
   });
 
   it('are not mapped for a pod whose DEL has removed them and then its link', async () => {
@@ -152,7 +192,7 @@ describe('the host ports of a pod', () => {
     expect(calls).toEqual(['ADD', 'ADD', 'ADD', 'ADD']);
     expect(ports.problems).toEqual([
       {
-        text: 'host ports 8081/tcp of pod "shop/web" (container "c1") are gone and cannot be mapped again: portmap: no iptables',
+        text: 'host ports 8081/tcp of pod "shop/web" (container "c1") have lost rules and cannot be mapped again: portmap: no iptables',
         remedy: 'Correct what the plugin names, or delete the pod so that its controller makes another',
       },
     ]);

@@ -12,10 +12,12 @@ import type { Sentence } from '../../../../model/node-report.ts';
 import {
   describeLeftPorts,
   describeLostPorts,
+  describeUncalledPorts,
   hasRules,
   indexRules,
   isMapped,
   type PortClaim,
+  type PortProblem,
   portClaimOf,
   type PortRules,
 } from './port-claim.ts';
@@ -34,6 +36,8 @@ export interface HostPortPorts {
   readonly chained: Pick<ChainedState, 'listPortRules'>;
   /** Returns what the runtime has recorded; undefined until the ADD of all plugins has succeeded. */
   readonly findRecord: (attachment: Attachment) => Promise<RuntimeRecord | undefined>;
+  /** Returns a path of the network namespace behind the link; undefined when none is visible. @throws kernel/failed */
+  readonly findNetns: (attachment: Attachment) => string | undefined;
   /** Calls the plugin. Returns why it failed, undefined after success. @throws when the signal aborts */
   readonly callPlugin: (call: Omit<PluginCall, 'binDir'>, signal: AbortSignal) => Promise<string | undefined>;
   readonly clock: Clock;
@@ -46,7 +50,7 @@ interface Attempt {
   /** Pause after the next one. */
   readonly retryMs: number;
   /** What the last one did not do. */
-  readonly problem?: Sentence | undefined;
+  readonly problem?: PortProblem | undefined;
 }
 
 const FIRST: Attempt = { dueMs: Number.NEGATIVE_INFINITY, retryMs: RETRY.firstMs };
@@ -88,11 +92,7 @@ export class HostPortRestorer {
     const rules = await this.#readRules(signal);
     if (rules === undefined) return;
     const due = [...claims].filter(([key, claim]) => this.#isDue(key, claim, rules));
-    await forEachLimit(due, CALLS_AT_ONCE, async ([key, claim]) => {
-      // Of the two back ends of the plugin, one would add rules twice.
-      if (hasRules(claim, rules)) await this.#call('DEL', claim, signal);
-      await this.#map(key, claim, signal);
-    });
+    await forEachLimit(due, CALLS_AT_ONCE, async ([key, claim]) => this.#map(key, claim, rules, signal));
     // A pod may have gone during the ADD.
     if (due.length > 0) await this.#readClaims();
     const mapped = new Set(due.map(([, claim]) => claim));
@@ -144,17 +144,27 @@ export class HostPortRestorer {
     return nowMs >= missing.dueMs;
   }
 
-  async #map(key: string, claim: PortClaim, signal: AbortSignal): Promise<void> {
+  async #map(key: string, claim: PortClaim, rules: PortRules, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
     const before = this.#missing.get(key) ?? FIRST;
-    const reason = await this.#call('ADD', claim, signal);
-    const problem = reason === undefined ? undefined : describeLostPorts(claim, reason);
+    const problem = await this.#tryMap(claim, rules, signal);
     this.#missing.set(key, this.#after(before, problem));
     this.#watchedUntilMs = clock.monotonic() + WATCHED_MS;
     const facts = { container: claim.record.containerId, pod: podOf(claim.record), ports: claim.mappings.length };
-    if (reason === undefined) log.warning('host ports of a pod mapped again', facts);
+    if (problem === undefined) log.warning('host ports of a pod mapped again', facts);
     else if (!isDeepStrictEqual(problem, before.problem))
-      log.error('host ports of a pod not mapped again', { ...facts, reason });
+      log.error('host ports of a pod not mapped again', { ...facts, reason: problem.text });
+  }
+
+  /** Removes nothing as long as the ADD cannot be called. */
+  async #tryMap(claim: PortClaim, rules: PortRules, signal: AbortSignal): Promise<PortProblem | undefined> {
+    const { record } = claim;
+    const netns = record.netns === '' ? this.#ports.findNetns(record) : record.netns;
+    if (netns === undefined) return describeUncalledPorts(claim);
+    // Of the two back ends of the plugin, one would add rules twice.
+    const left = hasRules(claim, rules) ? await this.#call('DEL', claim, signal) : undefined;
+    const reason = left ?? (await this.#call('ADD', { ...claim, record: { ...record, netns } }, signal));
+    return reason === undefined ? undefined : describeLostPorts(claim, reason);
   }
 
   /**
@@ -172,7 +182,7 @@ export class HostPortRestorer {
     });
   }
 
-  #after({ retryMs }: Attempt, problem: Sentence | undefined): Attempt {
+  #after({ retryMs }: Attempt, problem: PortProblem | undefined): Attempt {
     const dueMs = this.#ports.clock.monotonic() + retryMs;
     return { dueMs, retryMs: Math.min(2 * retryMs, RETRY.maxMs), problem };
   }
