@@ -202,6 +202,17 @@ describe('the host ports of a pod', () => {
     expect(ports.problems).toEqual([]);
   });
 
+  it('are mapped once where rules are never visible, and again and again where they were', async () => {
+    chained.mapPorts = () => undefined;
+    chained.flush();
+    while (clock.monotonic() < 100_000) await reconcileFor(1000);
+    expect(calls).toEqual(['ADD', 'ADD', 'ADD', 'ADD']);
+    links = [{ ...LINK, index: 8 }];
+    calls = [];
+    while (clock.monotonic() < 200_000) await reconcileFor(1000);
+    expect([calls, ports.problems]).toEqual([['ADD'], []]);
+  });
+
   it('that a pod does not have cost nothing', async () => {
     await writeFile(join(folder, RECORD), recordText({ capabilityArgs: {} }));
     links = [{ ...LINK, index: 9 }];

@@ -69,6 +69,9 @@ export class HostPortRestorer {
   readonly #missing = new Map<string, Attempt>();
   /** DELs, by claim of a pod that has gone, until its ports are not mapped. */
   readonly #gone = new Map<PortClaim, Attempt>();
+  /** Claims whose rules were all there once. */
+  readonly #seen = new WeakSet<PortClaim>();
+  #hasHidden = false;
   #unread: string | undefined;
   #watchedUntilMs = Number.NEGATIVE_INFINITY;
   #isWaiting = false;
@@ -93,8 +96,11 @@ export class HostPortRestorer {
     if (rules === undefined) return;
     const due = [...claims].filter(([key, claim]) => this.#isDue(key, claim, rules));
     await forEachLimit(due, CALLS_AT_ONCE, async ([key, claim]) => this.#map(key, claim, rules, signal));
-    // A pod may have gone during the ADD.
-    if (due.length > 0) await this.#readClaims();
+    if (due.length > 0) {
+      // A pod may have gone during the ADD.
+      await this.#readClaims();
+      await this.#stopHidden(due, signal);
+    }
     const mapped = new Set(due.map(([, claim]) => claim));
     await this.#unmapGone((claim) => mapped.has(claim) || hasRules(claim, rules), signal);
     this.#lookAgain(signal);
@@ -136,6 +142,7 @@ export class HostPortRestorer {
   #isDue(key: string, claim: PortClaim, rules: PortRules): boolean {
     const nowMs = this.#ports.clock.monotonic();
     if (isMapped(claim, rules)) {
+      this.#seen.add(claim);
       this.#missing.delete(key);
       return false;
     }
@@ -154,6 +161,24 @@ export class HostPortRestorer {
     if (problem === undefined) log.warning('host ports of a pod mapped again', facts);
     else if (!isDeepStrictEqual(problem, before.problem))
       log.error('host ports of a pod not mapped again', { ...facts, reason: problem.text });
+  }
+
+  /**
+   * Calls no ADD again that has succeeded without rules that are visible, as those of iptables-legacy: each ends the tracked flows
+   * of all to the UDP ports.
+   */
+  async #stopHidden(called: readonly (readonly [key: string, claim: PortClaim])[], signal: AbortSignal): Promise<void> {
+    const rules = await this.#readRules(signal);
+    if (rules === undefined) return;
+    for (const [key, claim] of called) {
+      const attempt = this.#missing.get(key);
+      // What was there before has been removed once more.
+      const isHidden = !this.#seen.has(claim) && !isMapped(claim, rules);
+      if (attempt === undefined || attempt.problem !== undefined || !isHidden) continue;
+      this.#missing.set(key, { ...attempt, dueMs: Number.POSITIVE_INFINITY });
+      if (!this.#hasHidden) this.#ports.log.info('rules of host ports not visible', { pod: podOf(claim.record) });
+      this.#hasHidden = true;
+    }
   }
 
   /** Removes nothing as long as the ADD cannot be called. */
