@@ -343,8 +343,9 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
         ...base,
         events: tableEvents,
         compare: async (names) => {
-          network.renewTables(names);
-          if (names.includes(POLICY_TABLE)) await policy.compare();
+          const isOfPolicies = names.includes(POLICY_TABLE);
+          const repaired = await Promise.all([network.compareTables(names), isOfPolicies && policy.compare()]);
+          return repaired.includes(true);
         },
       },
       PACKET_TABLES,

@@ -198,6 +198,11 @@ export interface FilterChange {
   readonly elements: number;
 }
 
+/** Reports whether the actual state was not the desired one. */
+export function hasChanged({ chains, sets, elements }: FilterChange): boolean {
+  return chains + sets + elements > 0;
+}
+
 /** Counts of the rules of a chain that have the same id. */
 export interface FilterCount {
   readonly chain: string;

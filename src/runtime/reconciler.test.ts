@@ -8,7 +8,7 @@ import { Reconciler, type ReconcilerOptions } from './reconciler.ts';
 const unavailable = new NetplugError('store/unavailable', 'Cannot use the datastore', { hint: 'Start it' });
 
 /** A reconciler whose runs fail with the given errors, one per run, and succeed where there is none. */
-function start(outcomes: readonly (Error | undefined)[], options: Partial<ReconcilerOptions> = {}) {
+function start(outcomes: readonly (Error | 'repaired' | undefined)[], options: Partial<ReconcilerOptions> = {}) {
   const runs: number[] = [];
   const events: string[] = [];
   const note = (event: string): void => void events.push(event);
@@ -17,10 +17,10 @@ function start(outcomes: readonly (Error | undefined)[], options: Partial<Reconc
   const reconciler = new Reconciler({
     name: 'routes',
     reconcile: async () => {
-      const error = outcomes[runs.length];
+      const outcome = outcomes[runs.length];
       runs.push(Date.now());
-      if (error !== undefined) throw error;
-      await Promise.resolve();
+      if (outcome instanceof Error) throw outcome;
+      return Promise.resolve(outcome);
     },
     clock: systemClock,
     random: seededRandom(1),
@@ -75,6 +75,23 @@ describe('a reconciler', () => {
     expect(runs[2]! - runs[1]!).toBeGreaterThanOrEqual(250);
     expect(events).toEqual(['reconcile failed', 'reconcile recovered']);
     expect(reconciler.lastError).toBeUndefined();
+    await stop();
+  });
+
+  it('tells who compares early, after the run, whether it has repaired something', async () => {
+    const { reconciler, runs, stop } = start([undefined, new Error('no'), 'repaired', undefined]);
+    reconciler.trigger();
+    const compare = async (): Promise<unknown> => {
+      const before = runs.length;
+      const [isRepaired] = await Promise.all([reconciler.compareEarly(), vi.advanceTimersByTimeAsync(25)]);
+      return [isRepaired, runs.length - before];
+    };
+    await vi.advanceTimersByTimeAsync(25);
+    expect([await compare(), await compare(), await compare()]).toEqual([
+      [false, 1],
+      [true, 1],
+      [false, 1],
+    ]);
     await stop();
   });
 

@@ -18,8 +18,8 @@ export interface ExplainedError {
 
 export interface ReconcilerOptions extends RetryPorts {
   readonly name: string;
-  /** Brings the actual state to the desired state. */
-  readonly reconcile: (signal: AbortSignal) => Promise<void>;
+  /** Brings the actual state to the desired state. `repaired` says that it was another one though nothing else was desired before. */
+  readonly reconcile: (signal: AbortSignal) => Promise<'repaired' | void>;
   /** Interval at which it runs without a trigger after the first success; undefined means never. */
   readonly resyncMs?: number;
   /** The shortest time between the end of a run and the start of the next one; undefined means none. */
@@ -35,6 +35,8 @@ export class Reconciler {
   readonly #backOff: BackOff;
   readonly #trigger = new Trigger();
   readonly #early = new Trigger();
+  /** Resolved by the next run. */
+  readonly #asked: ((isRepaired: boolean) => void)[] = [];
   #hasSucceeded = false;
   #lastError: string | undefined;
   #lastCause: unknown;
@@ -89,10 +91,16 @@ export class Reconciler {
     this.#trigger.set();
   }
 
-  /** The same for a caller that limits how often: the run does not wait for the back-off either. */
-  triggerEarly(): void {
+  /**
+   * The same for a caller that limits how often: the run does not wait for the back-off either. Resolves after it, also when it
+   * fails, to whether it has repaired something.
+   */
+  async compareEarly(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#asked.push(resolve);
     this.#early.set();
     this.#trigger.set();
+    return promise;
   }
 
   /** Runs the reconcile function whenever it is due, until the signal aborts. */
@@ -105,30 +113,35 @@ export class Reconciler {
       if (signal.aborted) return;
       this.#trigger.clear();
       this.#early.clear();
-      await this.#runOnce(signal);
+      const asked = this.#asked.splice(0);
+      const isRepaired = await this.#runOnce(signal);
+      for (const resolve of asked) resolve(isRepaired);
       this.#endedMs = clock.monotonic();
       onRun?.();
     }
   }
 
-  async #runOnce(signal: AbortSignal): Promise<void> {
+  /** Reports whether it has repaired something. */
+  async #runOnce(signal: AbortSignal): Promise<boolean> {
     const { name, reconcile, log } = this.#options;
     try {
-      await reconcile(signal);
+      const outcome = await reconcile(signal);
       if (this.#lastError !== undefined) log.info('reconcile recovered', { reconciler: name });
       this.#backOff.succeed();
       this.#lastError = undefined;
       this.#lastCause = undefined;
       this.#isStoreUnavailable = false;
       this.#hasSucceeded = true;
+      return outcome === 'repaired';
     } catch (cause) {
-      if (signal.aborted) return;
+      if (signal.aborted) return false;
       const reason = reasonOf(cause);
       if (reason !== this.#lastError) log.warning('reconcile failed', { reconciler: name, reason });
       this.#backOff.fail(cause);
       this.#lastError = reason;
       this.#lastCause = cause;
       this.#isStoreUnavailable = isNetplugError(cause, 'store/unavailable');
+      return false;
     }
   }
 

@@ -70,8 +70,9 @@ beforeEach(async () => {
       events: linuxTableEvents(isOwn),
       compare: async (names) => {
         comparisons += 1;
-        network.renewTables(names);
-        if (names.includes(POLICY_TABLE)) await policy.compare();
+        const isOfPolicies = names.includes(POLICY_TABLE);
+        const repaired = await Promise.all([network.compareTables(names), isOfPolicies && policy.compare()]);
+        return repaired.includes(true);
       },
     },
     PACKET_TABLES,

@@ -20,8 +20,8 @@ interface FollowPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly events: TableEvents;
-  /** Compares the tables with their desired state, and resolves when the largest of them has been compared. */
-  readonly compare: (tables: readonly string[]) => Promise<void>;
+  /** Compares the tables with their desired state. Resolves when all have been compared, to whether one was not as it should be. */
+  readonly compare: (tables: readonly string[]) => Promise<unknown>;
 }
 
 /** A comparison, and what it was for. */

@@ -20,6 +20,7 @@ import { heldAddresses } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { type Address, formatAddress, parseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
+import { NAT_TABLE } from '../../../routing/nat-table.ts';
 import { POD_TABLE, renderPodTable } from '../../../routing/pod-table.ts';
 import { TUNNEL_TABLE } from '../../../routing/tunnel-table.ts';
 
@@ -153,6 +154,20 @@ describe('the network of a node', () => {
       expect(Object.fromEntries(tables)).toEqual({ [POD_TABLE]: renderPodTable(sourceCheck) });
     },
   );
+
+  it('has each table back when it has compared them, and tells whether one was not as it should be', async () => {
+    const { store } = await worldWith(poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always', natOutgoing: true }));
+    const tables: MemoryFilterTables = new Map();
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24'), filter: new MemoryPolicyFilter(tables) });
+    await works(a);
+    const names = [POD_TABLE, TUNNEL_TABLE, NAT_TABLE];
+    expect(await a.network.compareTables(names)).toBe(false);
+    for (const name of names) {
+      tables.delete(name);
+      expect([await a.network.compareTables([name]), tables.has(name)]).toEqual([true, true]);
+    }
+    expect(await a.network.compareTables(names)).toBe(false);
+  });
 
   it('is repaired when another program changes it', async () => {
     const { store } = await worldWith(VXLAN);

@@ -39,6 +39,7 @@ import { type ShownParts, shownNetwork } from './shown-network.ts';
 import { OwnAddressClaims, type ClaimPorts } from './host/own-address-claims.ts';
 import { conflictsOf } from './host/contested-addresses.ts';
 import { findOwnAddresses } from './host/own-addresses.ts';
+import { reconcilePodFilter } from './reconcile-pod-filter.ts';
 import { TunnelFilter } from './routes/tunnel-filter.ts';
 
 const EXPIRE_MS = 5000;
@@ -118,7 +119,7 @@ export class NodeNetwork {
     const podTable = renderPodTable(settings.sourceCheck);
     this.#reconcilers = partReconcilers(
       {
-        podFilter: async (signal) => void (await ports.filter().apply(podTable, { signal, reread: true })),
+        podFilter: async (signal) => reconcilePodFilter(ports.filter(), podTable, signal),
         podLinks: async () => this.#links.reconcile(),
         hostPorts: async (signal) => this.#hostPorts.reconcile(signal),
         tunnelFilter: async (signal) => this.#tunnelFilter.reconcile(signal),
@@ -209,10 +210,11 @@ export class NodeNetwork {
     this.#trigger('addresses');
   }
 
-  /** Compares tables of nftables that another program has changed. */
-  renewTables(names: readonly string[]): void {
-    for (const part of ['podFilter', 'tunnelFilter', 'nat'] as const)
-      if (names.includes(TABLES[part]) && this.#reconcilers[part].hasSucceeded) this.#reconcilers[part].triggerEarly();
+  /** Compares tables of nftables that another program has changed. Resolves after that, to whether one was not as it should be. */
+  async compareTables(names: readonly string[]): Promise<boolean> {
+    const parts = (['podFilter', 'tunnelFilter', 'nat'] as const).filter((part) => names.includes(TABLES[part]));
+    const compared = parts.map((part) => this.#reconcilers[part]).filter(({ hasSucceeded }) => hasSucceeded);
+    return (await Promise.all(compared.map(async (each) => each.compareEarly()))).includes(true);
   }
 
   /** Runs until the signal aborts. */
@@ -378,9 +380,9 @@ export class NodeNetwork {
     this.#partProblems.endpoints = problems;
   }
 
-  async #reconcileNat(signal: AbortSignal): Promise<void> {
+  async #reconcileNat(signal: AbortSignal): Promise<'repaired' | void> {
     const input = natInput(this.#state.pools, this.#endpoints.floating, this.#tunnels.all);
-    await this.#nat.reconcile(input, signal);
+    return this.#nat.reconcile(input, signal);
   }
 
   async #readPasswords(signal: AbortSignal): Promise<void> {

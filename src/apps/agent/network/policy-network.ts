@@ -15,6 +15,7 @@ import { reconcilerProblems } from './part-reconcilers.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { ADDRESSES_PAUSE_MS, findOwnAddresses } from './host/own-addresses.ts';
 import { ownFacts, subnetAddress } from './own-facts.ts';
+import { reconcilePodFilter } from './reconcile-pod-filter.ts';
 import { RetainedAddresses } from './host/retained-addresses.ts';
 import type { ShownParts } from './shown-network.ts';
 
@@ -39,7 +40,7 @@ export interface PolicyNetworkPorts extends RetryPorts {
  */
 export class PolicyNetwork implements Pick<
   NodeNetwork,
-  'failures' | 'problems' | 'show' | 'standing' | 'renewTables' | 'run'
+  'failures' | 'problems' | 'show' | 'standing' | 'compareTables' | 'run'
 > {
   readonly #ports: PolicyNetworkPorts;
   readonly #settings: NetworkSettings;
@@ -57,7 +58,7 @@ export class PolicyNetwork implements Pick<
     this.#podFilter = new Reconciler({
       ...base,
       name: 'pod filter',
-      reconcile: async (signal) => void (await filter().apply(podTable, { signal, reread: true })),
+      reconcile: async (signal) => reconcilePodFilter(filter(), podTable, signal),
       resyncMs: FILTER_MS,
     });
     this.#addresses = new Reconciler({
@@ -111,8 +112,8 @@ export class PolicyNetwork implements Pick<
     };
   }
 
-  renewTables(names: readonly string[]): void {
-    if (names.includes(TABLES.podFilter)) this.#podFilter.triggerEarly();
+  async compareTables(names: readonly string[]): Promise<boolean> {
+    return names.includes(TABLES.podFilter) && this.#podFilter.hasSucceeded && this.#podFilter.compareEarly();
   }
 
   /** Runs until the signal aborts. */

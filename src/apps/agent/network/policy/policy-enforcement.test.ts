@@ -137,6 +137,18 @@ it('examines flows when something has changed, and not with each comparison', as
   expect(host.examinations).toBe(examinations + 1);
 });
 
+it('tells after a comparison whether another program had changed the table, and not what it wrote itself', async () => {
+  const host = makeHost();
+  const policy = host.start('enforce');
+  await policy.isolate(endpointOf('pod', 'npl1'));
+  expect(await policy.compare()).toBe(false);
+  host.tables.clear();
+  expect([await policy.compare(), host.tables.has(POLICY_TABLE)]).toEqual([true, true]);
+  const isolated = policy.isolate(endpointOf('other', 'npl2'));
+  expect(await policy.compare()).toBe(false);
+  await isolated;
+});
+
 it('removes what an earlier process enforced, and forgets it once the table is removed', async () => {
   const host = makeHost();
   await host.start('enforce').isolate(endpointOf('pod', 'npl1'));

@@ -5,7 +5,7 @@ import { inTurn, slicesByWeight } from '../../../../base/slices.ts';
 import { Trigger } from '../../../../base/trigger.ts';
 import { followPolicyRecords, PolicyCache, type PolicyRecord } from '../../../../cache/policy-records.ts';
 import type { Isolation, SandboxEndpoint } from '../../../../cni/pod-isolation.ts';
-import type { PacketLog } from '../../../../dataplane/policy-filter.ts';
+import { hasChanged, type PacketLog } from '../../../../dataplane/policy-filter.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
 import type { PolicyChange } from '../../../../policy/policy-change.ts';
@@ -76,7 +76,7 @@ export class PolicyEnforcement {
   /** Another program has changed the table. */
   readonly #disturbed = new Trigger();
   /** Resolved after the next attempt to write. */
-  readonly #attempting: (() => void)[] = [];
+  readonly #attempting: ((isRepaired: boolean) => void)[] = [];
   readonly #due = new Trigger();
 
   constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
@@ -195,11 +195,14 @@ export class PolicyEnforcement {
     this.#due.set();
   }
 
-  /** Compares the kernel with the desired table, which another program has changed. Resolves after the next attempt. */
-  async compare(): Promise<void> {
-    if (this.#stage.kind === 'off') return;
+  /**
+   * Compares the kernel with the desired table, which another program has changed. Resolves after the next attempt, to whether the
+   * table was not as it should be, though nothing else was desired before.
+   */
+  async compare(): Promise<boolean> {
+    if (this.#stage.kind === 'off') return false;
     this.#disturbed.set();
-    await this.#next(this.#attempting);
+    return this.#next(this.#attempting);
   }
 
   /** Takes a change of the host without delay. */
@@ -286,8 +289,8 @@ export class PolicyEnforcement {
   }
 
   /** Requests a write, and resolves after the next one that begins from now on; for `attempting` also when it fails. */
-  async #next(resolvers: (() => void)[]): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
+  async #next<T>(resolvers: ((outcome: T) => void)[]): Promise<T> {
+    const { promise, resolve } = Promise.withResolvers<T>();
     resolvers.push(resolve);
     this.#due.set();
     return promise;
@@ -309,10 +312,11 @@ export class PolicyEnforcement {
       const startMs = clock.monotonic();
       const reread = this.#disturbed.isSet || startMs - readMs >= RESYNC_MS;
       this.#disturbed.clear();
+      let isRepaired = false;
       try {
         if (this.#compiled.missingLogs === undefined) await this.#tryLogs(signal);
         if (reread) await this.#list();
-        if (isEnforcing(this.#stage)) await this.#writePolicies(signal, reread);
+        if (isEnforcing(this.#stage)) isRepaired = await this.#writePolicies(signal, reread);
         else await this.#close(signal, reread);
         if (reread) readMs = startMs;
         this.#advance('written');
@@ -332,7 +336,7 @@ export class PolicyEnforcement {
         if (backOff.fail(cause) === 1) log.warning('policies not written', { reason: this.#writeProblem });
         readMs = Number.NEGATIVE_INFINITY;
       }
-      for (const resolve of attempting) resolve();
+      for (const resolve of attempting) resolve(isRepaired);
       if (this.#writeProblem === undefined) {
         const limitMs = RESYNC_MS - (clock.monotonic() - readMs);
         await this.#due.wait(signal, { limitMs: this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs, clock });
@@ -360,13 +364,14 @@ export class PolicyEnforcement {
     }
   }
 
-  async #writePolicies(signal: AbortSignal, reread: boolean): Promise<void> {
+  /** Reports whether another program had changed the table. */
+  async #writePolicies(signal: AbortSignal, reread: boolean): Promise<boolean> {
     await this.#readHost();
     await this.whole();
     const { table, isTouched } = this.#compiled.send();
+    let isChanged: boolean;
     try {
-      const { chains, sets, elements } = await this.#ports.policyFilter().apply(table, { signal, reread });
-      const isChanged = chains + sets + elements > 0;
+      isChanged = hasChanged(await this.#ports.policyFilter().apply(table, { signal, reread }));
       if (reread && isChanged) this.#flows.restore();
       else if (isTouched || isChanged) this.#flows.trigger();
     } catch (cause) {
@@ -376,6 +381,7 @@ export class PolicyEnforcement {
     this.#advance('unknown pods closed');
     this.#switch.remember();
     for (const ended of this.#pods.takeEnded()) await this.#endFlows(ended);
+    return reread && isChanged && !isTouched;
   }
 
   get #hasHostEndpoints(): boolean {

@@ -4,7 +4,7 @@ import type { Log } from '../../../../base/log.ts';
 import { Trigger } from '../../../../base/trigger.ts';
 import type { FlowTable } from '../../../../dataplane/flow-table.ts';
 import type { HostNetwork } from '../../../../dataplane/host-network.ts';
-import type { FilterChange, TableFilter } from '../../../../dataplane/policy-filter.ts';
+import { type FilterChange, hasChanged, type TableFilter } from '../../../../dataplane/policy-filter.ts';
 import { formatAddress } from '../../../../net/address.ts';
 import { type NatInput, renderNat } from '../../../../routing/nat-table.ts';
 import type { RoutedPool } from '../../../../routing/pool-modes.ts';
@@ -67,7 +67,7 @@ export class NatReconciler {
   }
 
   /** @throws kernel/failed */
-  async reconcile(input: NatInput, signal: AbortSignal): Promise<void> {
+  async reconcile(input: NatInput, signal: AbortSignal): Promise<'repaired' | void> {
     this.#record ??= readTranslations(this.#ports.translations.load());
     const before = (this.#before ??= this.#record);
     const after = translationsOf(input);
@@ -78,14 +78,15 @@ export class NatReconciler {
       // Before the kernel changes, so that the agent after a crash knows whose flows to examine.
       await this.#keep(bothTranslations(this.#record, after));
     }
-    const { chains, sets, elements } = await reconcileNat(this.#ports.filter(), input, signal);
+    const written = await reconcileNat(this.#ports.filter(), input, signal);
     this.#inForce = input;
     if (isChanged) this.#before = after;
     // Another program has changed the table, if it is not what this process wrote.
-    const isForeign = !isChanged && chains + sets + elements > 0;
+    const isForeign = !isChanged && hasChanged(written);
     if (isForeign) await this.#keep(bothTranslations(this.#record, after));
     this.#change = bothChanges(this.#change, { ...change, isOfAll: change.isOfAll || isForeign });
     if (!isNoChange(this.#change)) this.#due.set();
+    if (isForeign) return 'repaired';
   }
 
   /** Ends flows whenever a change requires it, until the signal aborts. */

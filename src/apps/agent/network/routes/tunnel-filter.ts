@@ -1,5 +1,5 @@
 import { SerialQueue } from '../../../../base/serial-queue.ts';
-import type { TableFilter } from '../../../../dataplane/policy-filter.ts';
+import { hasChanged, type TableFilter } from '../../../../dataplane/policy-filter.ts';
 import type { NodeName } from '../../../../model/names.ts';
 import type { Address } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
@@ -39,15 +39,20 @@ export class TunnelFilter {
 
   /** Applies an outdated filter. Call it before routes change: packets of a new node must be accepted before it gets a route. */
   async ensure(signal: AbortSignal): Promise<void> {
-    await this.#queue.run(async () => (this.#isDue ? this.#apply({ signal }) : undefined));
+    await this.#queue.run(async () => (this.#isDue ? void (await this.#apply({ signal })) : undefined));
   }
 
   /** Applies the filter, which also undoes changes by other programs. */
-  async reconcile(signal: AbortSignal): Promise<void> {
-    await this.#queue.run(async () => this.#apply({ signal, reread: true }));
+  async reconcile(signal: AbortSignal): Promise<'repaired' | void> {
+    return this.#queue.run(async () => {
+      const isOutdated = this.#isDue;
+      const isWritten = await this.#apply({ signal, reread: true });
+      return isWritten && !isOutdated ? 'repaired' : undefined;
+    });
   }
 
-  async #apply(options: { readonly signal: AbortSignal; readonly reread?: boolean }): Promise<void> {
+  /** Reports whether rules were written. */
+  async #apply(options: { readonly signal: AbortSignal; readonly reread?: boolean }): Promise<boolean> {
     this.#isDue = false;
     try {
       const { pools } = this.#state;
@@ -55,8 +60,9 @@ export class TunnelFilter {
       const nodes = tunnels.length === 0 ? [] : this.#otherNodes();
       const tunnelled = this.#isStrict ? tunnels.flatMap((kind) => tunnelledPools(kind, this.#self, this.#state)) : [];
       const table = renderTunnelTable({ tunnels, nodes, tunnelled });
-      if (table === undefined) await this.#filter().remove(TUNNEL_TABLE, options.signal);
-      else await this.#filter().apply(table, options);
+      if (table !== undefined) return hasChanged(await this.#filter().apply(table, options));
+      await this.#filter().remove(TUNNEL_TABLE, options.signal);
+      return false;
     } catch (cause) {
       this.#isDue = true;
       throw cause;
