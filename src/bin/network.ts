@@ -45,6 +45,7 @@ import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
 import { findListener } from '../dataplane/linux/find-listener.ts';
 import { linuxTableEvents } from '../dataplane/linux/linux-table-events.ts';
 import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
+import { ownProgramName } from '../dataplane/linux/own-program.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
@@ -347,6 +348,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           const repaired = await Promise.all([network.compareTables(names), isOfPolicies && policy.compare()]);
           return repaired.includes(true);
         },
+        ownProgram: await ownProgramName(),
       },
       PACKET_TABLES,
     ),

@@ -8,6 +8,7 @@ import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { aborted } from '../../src/base/until-aborted.ts';
 import { linuxTableEvents } from '../../src/dataplane/linux/linux-table-events.ts';
+import { ownProgramName } from '../../src/dataplane/linux/own-program.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import { PACKET_TABLES } from '../../src/install/packet-tables.ts';
 import { POLICY_TABLE } from '../../src/policy/ruleset/policy-ruleset.ts';
@@ -74,6 +75,7 @@ beforeEach(async () => {
         const repaired = await Promise.all([network.compareTables(names), isOfPolicies && policy.compare()]);
         return repaired.includes(true);
       },
+      ownProgram: await ownProgramName(),
     },
     PACKET_TABLES,
   );
@@ -130,6 +132,16 @@ it('are as before after a program has flushed them 64 times in a row, which is n
   expect(follower.problems()).toEqual([
     expect.objectContaining({ text: expect.stringContaining('"nft" changed or removed tables of netplug') }),
   ]);
+});
+
+it('are as before after another process of netplug has changed them, which is not named as another program', async () => {
+  using calls = NftPolicyFilter.open();
+  const { signal } = new AbortController();
+  for (let round = 1; round <= 10; round += 1) {
+    await calls.withdraw(POLICY_TABLE, { interfaces: ['npl1'], addresses: [] }, signal);
+    await until(async () => comparisons >= round && (await ruleset()) === written, 'the table is as before');
+  }
+  expect(follower.problems()).toEqual([]);
 });
 
 async function tablesOfHost(): Promise<readonly string[]> {

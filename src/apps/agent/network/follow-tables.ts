@@ -21,11 +21,13 @@ interface FollowPorts {
   readonly log: Log;
   readonly events: TableEvents;
   /** Compares the tables with their desired state. Resolves when all have been compared, to whether one was not as it should be. */
-  readonly compare: (tables: readonly string[]) => Promise<unknown>;
+  readonly compare: (tables: readonly string[]) => Promise<boolean>;
+  /** How the kernel names the processes of netplug: those that serve calls change the tables as well. */
+  readonly ownProgram: string;
 }
 
-/** A comparison, and what it was for. */
-interface Comparison {
+/** What other programs have done to tables, which was repaired. */
+interface Repair {
   readonly atMs: number;
   readonly programs: ReadonlySet<string>;
 }
@@ -40,8 +42,10 @@ export class TableFollower {
   readonly #due = new Trigger();
   readonly #changed = new Set<string>();
   readonly #programs = new Set<string>();
+  /** Whether what has changed was not only changed by netplug itself. */
+  #isForeign = false;
   /** Of the last minute. */
-  #comparisons: readonly Comparison[] = [];
+  #repairs: readonly Repair[] = [];
   #failure: string | undefined;
 
   constructor(ports: FollowPorts, names: readonly string[]) {
@@ -69,12 +73,13 @@ export class TableFollower {
       await this.#due.wait(signal);
       if (signal.aborted) return;
       this.#due.clear();
-      const [tables, programs] = [[...this.#changed], new Set(this.#programs)];
+      const [tables, programs, isForeign] = [[...this.#changed], new Set(this.#programs), this.#isForeign];
       this.#changed.clear();
       this.#programs.clear();
+      this.#isForeign = false;
       const startMs = clock.monotonic();
-      this.#note({ atMs: startMs, programs }, tables);
-      await Promise.race([compare(tables), aborted(signal)]);
+      const isRepaired = await Promise.race([compare(tables), aborted(signal)]);
+      if (isRepaired === true && isForeign) this.#note({ atMs: startMs, programs }, tables);
       const tookMs = clock.monotonic() - startMs;
       await clock.sleep(Math.max(PAUSE.leastMs, tookMs * PAUSE.factor), signal).catch(() => undefined);
     }
@@ -92,28 +97,32 @@ export class TableFollower {
   }
 
   #take({ tables, program }: TableChange): void {
+    const { ownProgram } = this.#ports;
     for (const table of tables === 'unknown' ? this.#names : tables) this.#changed.add(table);
-    if (program !== undefined && this.#programs.size < MOST_PROGRAMS) this.#programs.add(visibleText(program));
+    const isOwn = program !== undefined && program === ownProgram;
+    this.#isForeign ||= !isOwn;
+    if (program !== undefined && !isOwn && this.#programs.size < MOST_PROGRAMS)
+      this.#programs.add(visibleText(program));
     this.#due.set();
   }
 
   /** Logs the first change of a row. */
-  #note(comparison: Comparison, tables: readonly string[]): void {
+  #note(repair: Repair, tables: readonly string[]): void {
     const recent = this.#recent();
-    this.#comparisons = [...recent, comparison];
+    this.#repairs = [...recent, repair];
     if (recent.length === 0)
-      this.#ports.log.warning('tables changed by another program', { tables, programs: [...comparison.programs] });
+      this.#ports.log.warning('tables changed by another program', { tables, programs: [...repair.programs] });
   }
 
-  #recent(): readonly Comparison[] {
+  #recent(): readonly Repair[] {
     const sinceMs = this.#ports.clock.monotonic() - WITHIN_MS;
-    return this.#comparisons.filter(({ atMs }) => atMs > sinceMs);
+    return this.#repairs.filter(({ atMs }) => atMs > sinceMs);
   }
 }
 
 /** It does not say how often, because what changes is reported again. */
-function changedOften(comparisons: readonly Comparison[]): string {
-  const programs = new Set(comparisons.flatMap((each) => [...each.programs]));
+function changedOften(repairs: readonly Repair[]): string {
+  const programs = new Set(repairs.flatMap((each) => [...each.programs]));
   const names = [...programs].slice(0, MOST_PROGRAMS).map((name) => `"${name}"`);
   const which = names.length === 0 ? 'another program' : names.join(', ');
   return `nftables: ${which} changed or removed tables of netplug again and again within the last minute; pods are open each time until the tables are back`;
