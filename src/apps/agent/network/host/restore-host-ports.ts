@@ -44,6 +44,8 @@ export interface HostPortPorts {
   readonly log: Log;
 }
 
+type ClaimOfLink = readonly [link: string, claim: PortClaim];
+
 /** A call of the plugin that is due. */
 interface Attempt {
   readonly dueMs: number;
@@ -95,7 +97,7 @@ export class HostPortRestorer {
     const rules = await this.#readRules(signal);
     if (rules === undefined) return;
     const due = [...claims].filter(([key, claim]) => this.#isDue(key, claim, rules));
-    await forEachLimit(due, CALLS_AT_ONCE, async ([key, claim]) => this.#map(key, claim, rules, signal));
+    await forEachLimit(due, CALLS_AT_ONCE, async (each) => this.#map(each, rules, signal));
     if (due.length > 0) {
       // A pod may have gone during the ADD.
       await this.#readClaims();
@@ -151,7 +153,7 @@ export class HostPortRestorer {
     return nowMs >= missing.dueMs;
   }
 
-  async #map(key: string, claim: PortClaim, rules: PortRules, signal: AbortSignal): Promise<void> {
+  async #map([key, claim]: ClaimOfLink, rules: PortRules, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
     const before = this.#missing.get(key) ?? FIRST;
     const problem = await this.#tryMap(claim, rules, signal);
@@ -167,7 +169,7 @@ export class HostPortRestorer {
    * Calls no ADD again that has succeeded without rules that are visible, as those of iptables-legacy: each ends the tracked flows
    * of all to the UDP ports.
    */
-  async #stopHidden(called: readonly (readonly [key: string, claim: PortClaim])[], signal: AbortSignal): Promise<void> {
+  async #stopHidden(called: readonly ClaimOfLink[], signal: AbortSignal): Promise<void> {
     const rules = await this.#readRules(signal);
     if (rules === undefined) return;
     for (const [key, claim] of called) {
