@@ -10,7 +10,9 @@ import { type Remark, remarksOf } from './remark.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-const FLAGS = ['disableCheck', 'disableGC', 'loadOnlyInlinedPlugins'];
+/** Flags of a list by which administrators of a node keep runtimes from calling a verb. */
+export const VERB_FLAGS: readonly string[] = ['disableCheck', 'disableGC'];
+const FLAGS = [...VERB_FLAGS, 'loadOnlyInlinedPlugins'];
 /** Keys of a list that the CNI specification has. */
 export const LIST_KEYS: readonly string[] = ['name', 'cniVersion', 'cniVersions', 'plugins', ...FLAGS];
 /** Keys of netplug that belong into an entry. */
@@ -124,8 +126,7 @@ function checkListKeys(list: Raw, { problems, warnings }: Findings): void {
   }
   for (const key of FLAGS) {
     const value = ownValue(list, key);
-    // Runtimes also accept the strings, as libcni does.
-    if (value === undefined || typeof value === 'boolean' || value === 'true' || value === 'false') continue;
+    if (value === undefined || isFlag(value)) continue;
     problems.push({ path: key, message: foundNotAllowed(value, 'true or false'), code: CODE });
   }
   const versions = list['cniVersions'];
@@ -133,6 +134,11 @@ function checkListKeys(list: Raw, { problems, warnings }: Findings): void {
   if (versions !== undefined && !isVersionList) {
     problems.push({ path: 'cniVersions', message: foundNotAllowed(versions, 'an array of versions'), code: CODE });
   }
+}
+
+/** Runtimes also accept the strings, as libcni does. */
+export function isFlag(value: unknown): boolean {
+  return typeof value === 'boolean' || value === 'true' || value === 'false';
 }
 
 function checkOrder(list: Raw, plugins: readonly unknown[], { problems, warnings }: Findings): void {

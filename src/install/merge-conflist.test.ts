@@ -121,10 +121,24 @@ describe('the conflist to install over another one', () => {
   });
 
   it('has the keys of the list as netplug renders them, and those of other programs', () => {
-    const installed = listOf([NETPLUG, PORTMAP], { name: 'mine', disableGC: true, 'mesh.example/version': '1' });
+    const installed = listOf([NETPLUG, PORTMAP], {
+      name: 'mine',
+      loadOnlyInlinedPlugins: true,
+      'mesh.example/version': '1',
+    });
     const { text, isInstalled } = mergeConflist(OWN, installed, record(OWN));
     expect(JSON.parse(text)).toEqual({ ...JSON.parse(OWN), 'mesh.example/version': '1' });
     expect(isInstalled).toBe(false);
+  });
+
+  it('keeps the flags that an administrator has set, unless netplug renders them or no runtime can read them', () => {
+    const set = { disableGC: true, disableCheck: 'true' };
+    const { text, isInstalled } = mergeConflist(OWN, listOf([NETPLUG, PORTMAP], set), record(OWN));
+    expect(JSON.parse(text)).toEqual({ ...JSON.parse(OWN), ...set });
+    expect(isInstalled).toBe(true);
+    const rendered = listOf([NETPLUG, PORTMAP], { disableGC: false });
+    const broken = listOf([NETPLUG, PORTMAP], { disableGC: true, disableCheck: 'yes' });
+    expect(mergeConflist(rendered, broken, record(rendered)).text).toBe(rendered);
   });
 
   const own = fc.shuffledSubarray([PORTMAP, TUNING]).map((chained) => [NETPLUG, ...chained]);

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { sha256Of } from '../base/sha256.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import { CHAINED_TYPES } from '../config/lint-chain.ts';
-import { isNetplugEntry, LIST_KEYS } from '../config/lint-conflist.ts';
+import { isFlag, isNetplugEntry, LIST_KEYS, VERB_FLAGS } from '../config/lint-conflist.ts';
 import { isRecord } from '../model/read-schema.ts';
 import { isProgramName } from './program-name.ts';
 import type { RecordedFile } from './record.ts';
@@ -22,8 +22,8 @@ export interface MergedConflist {
 /**
  * Returns the conflist to install over the installed text. Programs such as a service mesh add an entry to `plugins`: it
  * stays, in its place where the list can be called like this, else behind the entries of netplug. An entry belongs to netplug
- * when it is rendered, when the record has it, or when its type is one that only netplug puts there. Of a list without netplug
- * nothing is kept. `rendered` is a list. Pure.
+ * when it is rendered, when the record has it, or when its type is one that only netplug puts there. `disableCheck` and
+ * `disableGC` stay as well: administrators set them. Of a list without netplug nothing is kept. `rendered` is a list. Pure.
  */
 export function mergeConflist(
   rendered: string,
@@ -37,7 +37,7 @@ export function mergeConflist(
   const ownEntries = entriesOf(own);
   const entries = entriesOf(found);
   const others = othersIn(entries, { ownEntries, recorded: digestsIn(installed ?? '', record) });
-  const keys = Object.entries(found).filter(([key]) => !LIST_KEYS.includes(key) && !Object.hasOwn(own, key));
+  const keys = Object.entries(found).filter(([key, value]) => !Object.hasOwn(own, key) && isOfOthers(key, value));
   const list = { ...own, ...Object.fromEntries(keys), plugins: inPlace(entries, { ownEntries, others }) };
   const isInstalled = isDeepStrictEqual(list, found);
   const isOwnAlone = others.length === 0 && keys.length === 0;
@@ -118,6 +118,11 @@ function digestsIn(installed: string, record: readonly RecordedFile[]): Readonly
 /** Another program has no reason to put these into a list of netplug; without an entry, the feature is meant to be off. */
 function isOfOwnType(entry: Entry): boolean {
   return isNetplugEntry(entry) || CHAINED_TYPES.includes(String(entry['type']));
+}
+
+/** Reports whether a key of the list stays that netplug does not render. A flag that no runtime can read would fail the list. */
+function isOfOthers(key: string, value: unknown): boolean {
+  return VERB_FLAGS.includes(key) ? isFlag(value) : !LIST_KEYS.includes(key);
 }
 
 function entriesOf(list: unknown): readonly Entry[] {
