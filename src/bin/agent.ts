@@ -245,7 +245,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       node,
       datastore,
       socketPath: readVariable(env, 'NETPLUG_SOCKET'),
-      namePath: join(stateDir(env), 'nodename'),
+      registry: { stateDir: stateDir(env), confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR') },
     },
     stop,
   );

@@ -35,9 +35,9 @@ import { bootedAtMs } from './booted-at.ts';
 import { machineOf } from './machine.ts';
 import { accessOf, openOrchIn } from './open-orch.ts';
 import { openStoreIn } from './open-store.ts';
-import { readInstalledListIn } from './read-installed-list.ts';
+import { readInstalledList } from './read-installed-list.ts';
 import { ownRangesOfHost } from './own-ranges.ts';
-import { readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
+import { readConfDir, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 
 /** Names of the executable under which kubectl runs the tool as its plugin. */
 const OTHER_NAMES: Readonly<Record<string, { program: string; before: readonly string[] }>> = {
@@ -56,7 +56,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
     machine: machineOf(env),
     plugin: {
       openOrch: openOrchIn(env),
-      readInstalledList: readInstalledListIn(env),
+      readInstalledList: (network) => readInstalledList(readConfDir(env), network),
       readOfferedMtu: () => readOfferedMtu(env),
       linkKey: async () => readLinkKey(stateDir(env)),
       ownRanges: ownRangesOfHost(),

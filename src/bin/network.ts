@@ -171,7 +171,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
             text: mtu === undefined ? '' : `${String(mtu)}\n`,
             mode: 0o644,
           });
-          await registerName(join(state, 'nodename'), node);
+          await registerName({ stateDir: state, confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR') }, node);
         },
       },
       settings,

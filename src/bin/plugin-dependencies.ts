@@ -16,8 +16,15 @@ import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { ownRangesOfHost } from './own-ranges.ts';
-import { readInstalledListIn } from './read-installed-list.ts';
-import { attachmentFolder, keptFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
+import { readInstalledList } from './read-installed-list.ts';
+import {
+  attachmentFolder,
+  keptFolder,
+  readConfDir,
+  readOfferedMtu,
+  readRegisteredName,
+  stateDir,
+} from './registration.ts';
 import { recoverOrphansIn } from './recover-orphans.ts';
 import { unattendedIsolation } from './unattended-isolation.ts';
 
@@ -45,7 +52,7 @@ export function pluginDependencies({ env, interrupted, readStdin, writeStderr }:
     ownRanges: ownRangesOfHost(),
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
-    readInstalledList: readInstalledListIn(env),
+    readInstalledList: (network) => readInstalledList(readConfDir(env), network),
     attachments: new AttachmentFiles(attachmentFolder(env)),
     keptNotes: keptNotesIn(keptFolder(env)),
     linkKey: linkKeyIn(stateDir(env)),

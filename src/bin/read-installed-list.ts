@@ -1,25 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
-import { readVariable } from '../config/environment.ts';
 import type { InstalledList } from '../cni/installed-list.ts';
 import { isJsonObject } from '../cni/result.ts';
 import { disablesGc } from '../config/runtime-input.ts';
 
-/** Returns a function that reads a network list in the runtime's configuration folder; undefined without one. */
-export function readInstalledListIn(env: NodeJS.ProcessEnv): (network: string) => InstalledList | undefined {
-  return (network) => {
-    const folder = readVariable(env, 'NETPLUG_CNI_CONF_DIR');
-    for (const file of namesIn(folder)
-      .filter((name) => name.endsWith('.conflist'))
-      .sort()) {
-      const list = tryRead(join(folder, file));
-      if (!isJsonObject(list) || list['name'] !== network || !Array.isArray(list['plugins'])) continue;
-      const plugins = list['plugins'].flatMap((entry: unknown) => (isJsonObject(entry) ? String(entry['type']) : []));
-      return { plugins, disablesGc: disablesGc(list) };
-    }
-    return undefined;
-  };
+/** Reads a network list in the runtime's configuration folder; undefined without one. */
+export function readInstalledList(folder: string, network: string): InstalledList | undefined {
+  for (const file of namesIn(folder)
+    .filter((name) => name.endsWith('.conflist'))
+    .sort()) {
+    const list = tryRead(join(folder, file));
+    if (!isJsonObject(list) || list['name'] !== network || !Array.isArray(list['plugins'])) continue;
+    const plugins = list['plugins'].flatMap((entry: unknown) => (isJsonObject(entry) ? String(entry['type']) : []));
+    return { plugins, disablesGc: disablesGc(list) };
+  }
+  return undefined;
 }
 
 function namesIn(folder: string): readonly string[] {

@@ -37,3 +37,10 @@ export function readOfferedMtu(env: NodeJS.ProcessEnv): number | undefined {
   const text = readText(join(stateDir(env), 'mtu'));
   return text !== undefined && /^\d{3,5}$/.test(text) ? Number(text) : undefined;
 }
+
+/** Returns the folder of network configurations: as the environment says, else as `cni-conf-dir` in the state folder has it. */
+export function readConfDir(env: NodeJS.ProcessEnv): string {
+  const isSet = (env['NETPLUG_CNI_CONF_DIR'] ?? '') !== '';
+  const registered = isSet ? undefined : readText(join(stateDir(env), 'cni-conf-dir'));
+  return registered ?? readVariable(env, 'NETPLUG_CNI_CONF_DIR');
+}

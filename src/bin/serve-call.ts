@@ -28,7 +28,7 @@ import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { isCutOff, openPluginStoreIn } from './open-store.ts';
 import { attachmentFolder, keptFolder, readOfferedMtu, stateDir } from './registration.ts';
-import { readInstalledListIn } from './read-installed-list.ts';
+import { readInstalledList } from './read-installed-list.ts';
 
 export interface ServeCallPorts {
   readonly node: NodeName;
@@ -69,6 +69,8 @@ export function serveCallIn({
       ? openPluginStoreIn(own)(datastore, call)
       : callStore(nodes.get(datastore), async (phase, work) => call.stopwatch.time(phase, work));
   const bandwidthBurstMs = readVariable(own, 'NETPLUG_BANDWIDTH_BURST_MS');
+  // The runtime does not pass it on.
+  const confDir = readVariable(own, 'NETPLUG_CNI_CONF_DIR');
   const attachments = new AttachmentFiles(attachmentFolder(own));
   const keptNotes = keptNotesIn(keptFolder(own));
   const linkKey = linkKeyIn(stateDir(own));
@@ -98,7 +100,7 @@ export function serveCallIn({
       ownRanges,
       openStore,
       openOrch,
-      readInstalledList: readInstalledListIn(env),
+      readInstalledList: (network) => readInstalledList(confDir, network),
       attachments,
       keptNotes,
       linkKey,

@@ -70,9 +70,10 @@ export const ENVIRONMENT = {
     netplugctl: 'Socket of the agent; `--socket` takes precedence.',
   }),
   NETPLUG_STATE_DIR: text('/var/lib/netplug', {
-    netplug: 'Folder of `nodename`, which the agent writes, of `link-key`, and of `attachments/` and `kept/`.',
+    netplug:
+      'Folder of `nodename` and `cni-conf-dir`, which the agent writes, of `link-key`, and of `attachments/` and `kept/`.',
     'netplug-agent':
-      'Folder of `nodename`, `mtu`, `agent.lock`, `network.lock`, `policy`, `datastore-servers`, `folder-id`, `cni-token`, `link-key`, `agent-files.json`, `journal/`, `attachments/` and `kept/`.',
+      'Folder of `nodename`, `mtu`, `cni-conf-dir`, `agent.lock`, `network.lock`, `policy`, `datastore-servers`, `folder-id`, `cni-token`, `link-key`, `agent-files.json`, `journal/`, `attachments/` and `kept/`.',
     netplugctl: 'Folder of the state of agent and plugin on the node, and of the record of an installation.',
   }),
   NETPLUG_RUN_DIR: text('/run/netplug', {
@@ -81,7 +82,8 @@ export const ENVIRONMENT = {
     netplugctl: 'Folder of files that need not survive a reboot, such as those of BIRD in `bird/`.',
   }),
   NETPLUG_CNI_CONF_DIR: text('/etc/cni/net.d', {
-    netplug: 'Folder in which the plugin looks up the network list for `orch/…-bandwidth` annotations and `disableGC`.',
+    netplug:
+      'Folder in which the plugin looks up the network list for `orch/…-bandwidth` annotations and `disableGC`. An agent uses its own variable; without an agent, that of the last one counts, from `cni-conf-dir`, unless the runtime has the variable.',
     netplugctl: 'Folder in which the runtime finds its network configurations.',
     'netplug-agent':
       'Folder in which the runtime finds its network configurations. The agent [writes](netplug-agent.md#conflist-and-credentials-of-the-plugin) there only when `NETPLUG_CONFLIST_FILE` or `NETPLUG_CNI_ACCOUNT` is set.',

@@ -174,6 +174,26 @@ describe('the files that the agent writes for the plugin', () => {
     await until(async () => (await installed()) === conflist('pods'), 'the conflist is back');
   });
 
+  it('keep the disableGC of an administrator, which the plugin obeys with and without the agent', async () => {
+    const list = async (): Promise<Json> => JSON.parse(await installed());
+    const collect = async (env = {}): Promise<string> => {
+      const { name, cniVersion, plugins } = await list();
+      const conf = { ...plugins[0], name, cniVersion, 'cni.dev/valid-attachments': [] };
+      return (await node.cni('GC', { conf, env })).stderr;
+    };
+    const path = join(confDir(), '10-netplug.conflist');
+    await writeFile(path, JSON.stringify({ ...(await list()), disableGC: true }));
+    await provide('renamed');
+    await until(async () => (await list()).name === 'renamed', 'the conflist follows its source');
+    expect((await list()).disableGC).toBe(true);
+    for (const env of [{}, { NETPLUG_SOCKET: '/dev/null' }])
+      expect(await collect(env)).toContain('its configuration sets disableGC');
+    // The next test compares the text.
+    await provide('pods');
+    await node.exec('rm', path);
+    await until(async () => (await installed()) === conflist('pods'), 'the conflist is back');
+  });
+
   it('get a new token after the signing key of the API server was replaced', async () => {
     const before = await token();
     await server.stop();

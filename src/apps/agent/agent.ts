@@ -14,7 +14,7 @@ import type { Datastore } from '../../config/connection.ts';
 import { askAgent } from './ask-agent.ts';
 import { CallServer } from './call-server.ts';
 import type { ServeCall } from './conversation.ts';
-import { registerName, registerNode } from './register-node.ts';
+import { type Registry, registerName, registerNode } from './register-node.ts';
 import { encodeOfferedBlocks } from '../../ipam/node/offered-block.ts';
 import type { NetworkProcess } from './network-process.ts';
 import type { NodeProblems } from './node-problems.ts';
@@ -73,8 +73,7 @@ export interface AgentSettings {
   readonly node: NodeName;
   readonly datastore: Datastore;
   readonly socketPath: string;
-  /** File with the node's name. */
-  readonly namePath: string;
+  readonly registry: Registry;
 }
 
 /**
@@ -127,7 +126,7 @@ export async function serveNode(
     const named = nodes.get(datastore);
     await named.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
     named.assertJournal();
-    if (!ports.isConnecting) await registerName(settings.namePath, node);
+    if (!ports.isConnecting) await registerName(settings.registry, node);
     // Before the first call is served. The network process retries.
     await ports.closePods(ending.signal).catch((cause: unknown) => {
       log.warning('pod traffic not blocked', { reason: reasonOf(cause) });

@@ -1,12 +1,21 @@
+import { join } from 'node:path';
 import type { ResourceStore } from '../../datastore/resource-store.ts';
 import { writeFileAtomically } from '../../base/atomic-file.ts';
 import { isNetplugError } from '../../base/errors.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { NodeName } from '../../model/names.ts';
 
-/** Writes the node's name to the file that the plugin checks: `nodename` in the state folder. @throws the file system's error */
-export async function registerName(path: string, node: NodeName): Promise<void> {
-  await writeFileAtomically(path, { text: `${node}\n`, mode: 0o644 });
+/** Where the plugin looks for what the agent registers. */
+export interface Registry {
+  readonly stateDir: string;
+  /** Folder of network configurations; the runtime does not pass the agent's variable on. */
+  readonly confDir: string;
+}
+
+/** Writes what the plugin reads in the state folder: `cni-conf-dir`, and `nodename` last. @throws the file system's error */
+export async function registerName({ stateDir, confDir }: Registry, node: NodeName): Promise<void> {
+  await writeFileAtomically(join(stateDir, 'cni-conf-dir'), { text: `${confDir}\n`, mode: 0o644 });
+  await writeFileAtomically(join(stateDir, 'nodename'), { text: `${node}\n`, mode: 0o644 });
 }
 
 /** Creates the Node resource unless it exists. @throws store/* */
