@@ -1,3 +1,4 @@
+import { slicesOf } from '../../base/slices.ts';
 import { HOST_LINK_PREFIX, type HostLink } from '../kernel.ts';
 import { addressesInAlias, decodeAlias } from '../link-alias.ts';
 import { type Link, confirmNetnsId, decodeLink, getLinkByName, listLinks } from './link-messages.ts';
@@ -5,6 +6,8 @@ import type { Reply } from './netlink.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';
 
 const ENODEV = 19;
+/** Each reply takes about 1 kB of the receive buffer of the socket, which has 208 kB by default; all come before one is read. */
+const ASKED_AT_ONCE = 64;
 
 /** Returns the link of that name in the namespace of the socket. */
 export function findLink(socket: RouteSocket, name: string): Link | undefined {
@@ -23,15 +26,20 @@ export function listHostLinks(socket: RouteSocket): readonly HostLink[] {
 }
 
 /** See Kernel.listConnectedLinks. */
-export function listConnectedLinks(socket: RouteSocket): readonly HostLink[] {
+export function listConnectedLinks(socket: Pick<RouteSocket, 'list' | 'askAll'>): readonly HostLink[] {
   const links = socket.list('list the interfaces of the host', listLinks()).map(decodeLink).filter(isHostSide);
   const ids = [...new Set(links.flatMap(({ peerNetnsId = -1 }) => (peerNetnsId < 0 ? [] : peerNetnsId)))];
+  // The kernel refuses the id of a namespace that nothing holds any more, also before it has removed the links.
+  const living = new Set(slicesOf(ids, ASKED_AT_ONCE).flatMap((slice) => confirmedOf(socket, slice)));
+  return byName(links.filter(({ peerNetnsId }) => peerNetnsId !== undefined && living.has(peerNetnsId)));
+}
+
+/** Returns those of the ids whose namespaces something holds. */
+function confirmedOf(socket: Pick<RouteSocket, 'askAll'>, ids: readonly number[]): readonly number[] {
   const [first, ...rest] = ids.map(confirmNetnsId);
   if (first === undefined) return [];
   const replies = socket.askAll([first, ...rest]);
-  // The kernel refuses the id of a namespace that nothing holds any more, also before it has removed the links.
-  const living = new Set(ids.filter((_, index) => replies[index]?.errno === 0));
-  return byName(links.filter(({ peerNetnsId }) => peerNetnsId !== undefined && living.has(peerNetnsId)));
+  return ids.filter((_, index) => replies[index]?.errno === 0);
 }
 
 export function isHostSide({ name, kind }: Link): boolean {
