@@ -5,7 +5,7 @@ import { MODE } from '../support/agent.ts';
 import type { TestNetns } from '../support/netns.ts';
 import { AS_OTHER_NODE, type CniAnswer, type Json, startNode, type TestNode } from '../support/node.ts';
 import { recordText } from '../support/runtime-record.ts';
-import { PATIENCE_MS, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { NETPLUGCTL } from '../support/built.ts';
 
 const VALID = 'cni.dev/valid-attachments';
@@ -149,11 +149,5 @@ describe('a running pod whose interface is gone', () => {
     expect((await node.heldAddresses()).toSorted()).toEqual(addresses.toSorted());
     await pod[Symbol.asyncDispose]();
     expect(await say('ipam', 'check', '--grace', '0')).not.toMatch(named);
-  });
-
-  it.runIf(MODE === 'agent')('is a problem of its node', async () => {
-    const { pod } = await attachRecorded();
-    await pod.exec('ip', 'link', 'delete', 'dev', 'eth0');
-    await expect.poll(async () => say('node', 'status'), { timeout: PATIENCE_MS }).toMatch(named);
   });
 });

@@ -45,7 +45,8 @@ export function describeUnconnected({ pod, containerId, ifName, netns }: Unconne
   return visibleText(`${who} has no interface "${ifName}", although its network namespace "${netns}" exists`);
 }
 
-export const UNCONNECTED_REMEDY = 'Delete the pod, so that it is created again; nothing else gives it a network';
+export const UNCONNECTED_REMEDY =
+  'Delete the pod, so that it is created again: nothing else gives it a network. If it is ending, its runtime repeats a DEL that fails: look at its log';
 
 /** The path of a process may lead to the namespace of a later one, so it proves nothing. */
 function isLiving(kernel: Pick<Kernel, 'assertNetns'>, path: string): boolean {

@@ -129,7 +129,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/pod-without-interface',
     severity: 'error',
-    expected: 'an interface of netplug for every pod whose network namespace exists',
+    expected: 'an interface of netplug for every pod whose network namespace exists, unless the pod is ending',
     remedy: UNCONNECTED_REMEDY,
     judge: ({ unconnected }) => unconnected.map(describeUnconnected),
   },

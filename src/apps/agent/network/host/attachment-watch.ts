@@ -14,8 +14,11 @@ import { type NodeProblem, asNodeProblems } from '../../../../model/node-report.
 import { Reconciler } from '../../../../runtime/reconciler.ts';
 
 const PERIOD_MS = 10_000;
-/** Runtimes record an interface after its ADD, and forget it after its DEL: in between a pod seems to have none. */
-const CONFIRM_MS = 2000;
+/**
+ * Runtimes record an interface after its ADD, and forget it after its DEL: in between a pod seems to have none. A DEL that fails,
+ * because the datastore does not answer, is repeated for minutes.
+ */
+const LASTING_MS = 300_000;
 /** Maximum number of pods that are named, logged and told by events. */
 const NAMED = 20;
 
@@ -47,6 +50,8 @@ export interface AttachmentWatchPorts extends RetryPorts {
 export class AttachmentWatch {
   readonly #ports: AttachmentWatchPorts;
   readonly #reconciler: Reconciler;
+  /** When each pod was first seen without its interface, by the monotonic clock. */
+  #seenMs: ReadonlyMap<string, number> = new Map();
   #unconnected: readonly UnconnectedPod[] = [];
   #kept: readonly string[] = [];
   #failures: readonly string[] = [];
@@ -81,7 +86,7 @@ export class AttachmentWatch {
   /** @throws kernel/failed */
   async look(signal: AbortSignal): Promise<void> {
     await this.readKept();
-    const found = await this.#confirmed(signal).catch((cause: unknown) => {
+    const found = await this.#lasting().catch((cause: unknown) => {
       this.#failures = [`pods without an interface are not known: ${reasonOf(cause)}`];
       throw cause;
     });
@@ -105,15 +110,14 @@ export class AttachmentWatch {
     }
   }
 
-  /** Looks twice, unless all that is found was found before. */
-  async #confirmed(signal: AbortSignal): Promise<readonly UnconnectedPod[]> {
+  /** Returns the pods that have been without their interface at every look of some minutes. */
+  async #lasting(): Promise<readonly UnconnectedPod[]> {
     const { kernel, runtimeRecords, clock } = this.#ports;
-    const before = new Set(this.#unconnected.map(interfaceKey));
-    const first = await findUnconnectedPods(kernel, runtimeRecords);
-    if (first.every((each) => before.has(interfaceKey(each)))) return first;
-    await clock.sleep(CONFIRM_MS, signal);
-    const keys = new Set(first.map(interfaceKey));
-    return (await findUnconnectedPods(kernel, runtimeRecords)).filter((each) => keys.has(interfaceKey(each)));
+    const found = await findUnconnectedPods(kernel, runtimeRecords);
+    const nowMs = clock.monotonic();
+    const seenMs = new Map(found.map((pod) => [interfaceKey(pod), this.#seenMs.get(interfaceKey(pod)) ?? nowMs]));
+    this.#seenMs = seenMs;
+    return found.filter((pod) => nowMs - (seenMs.get(interfaceKey(pod)) ?? nowMs) >= LASTING_MS);
   }
 
   /** An event is for people; without it the work goes on. */
