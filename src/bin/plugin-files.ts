@@ -10,7 +10,7 @@ import { aborted } from '../base/until-aborted.ts';
 import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AgentFiles } from '../install/agent-files.ts';
-import { findOtherFolders } from '../install/host/runtime-folders.ts';
+import { findOtherFolders, isProgramMissing } from '../install/host/runtime-folders.ts';
 import { KUBECONFIG_NAME } from '../install/places.ts';
 import type { OrchAccess } from '../kube/access.ts';
 import { loadSession } from '../kube/load-session.ts';
@@ -77,7 +77,13 @@ export function pluginFilesIn(
     source === ''
       ? undefined
       : new ConflistInstaller(
-          { ...ports, files, obstacles, findOtherFolders: otherFolders },
+          {
+            ...ports,
+            files,
+            obstacles,
+            findOtherFolders: otherFolders,
+            isProgramMissing: async (program) => isProgramMissing('/proc', binDir, program),
+          },
           { source, node, confDir, confName, binDir },
         );
   const failures = (): readonly string[] =>

@@ -22,6 +22,16 @@ export function extendedBy(path: string, types: readonly string[]): NodeProblem 
   };
 }
 
+/** The runtime cannot start the program of an entry that another program has added, so no pod starts. */
+export function withoutProgram(path: string, types: readonly string[]): NodeProblem {
+  return {
+    ...PLUGIN_PROBLEMS.withoutProgram,
+    text: `"${path}" has ${quoted(types)} of another program, and no folder of plugins has an executable of that name: no pod can start`,
+    remedy:
+      'Install the program again, or remove its entry from the file; netplug leaves the entry out after five minutes, until its installer writes it again',
+  };
+}
+
 /** Another program changes what netplug owns in the conflist again and again. */
 export function contestedBy(path: string, repairs: number): NodeProblem {
   return {

@@ -51,11 +51,8 @@ export async function planConflist(
   earlier: readonly RecordedFile[],
 ): Promise<{ readonly planned: PlannedFile; readonly others: readonly string[] }> {
   const found = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
-  const { text, isInstalled, others } = mergeConflist(
-    rendered,
-    found,
-    earlier.filter((each) => each.path === path),
-  );
+  const record = earlier.filter((each) => each.path === path);
+  const { text, isInstalled, others } = mergeConflist(rendered, found, { record });
   const planned = planText('conflist', path, isInstalled && found !== undefined ? found : text);
   return { planned: { ...planned, entries: [...entryDigests(rendered)] }, others };
 }

@@ -105,19 +105,28 @@ describe('the conflist to install over another one', () => {
     ],
     [
       'leaves out what no runtime can call',
-      { installed: [NETPLUG, PORTMAP, {}, 'x', { type: '../x' }, { type: '' }], plugins: [NETPLUG, PORTMAP] },
+      {
+        installed: [
+          ...[NETPLUG, PORTMAP, {}, 'x', { type: '../x' }, { type: '' }],
+          ...[
+            { ...MESH, capabilities: ['ips'] },
+            { ...MESH, capabilities: { ips: 'yes' } },
+          ],
+        ],
+        plugins: [NETPLUG, PORTMAP],
+      },
     ],
     ['keeps nothing of a list without netplug', { installed: [MESH, PORTMAP], plugins: [NETPLUG, PORTMAP] }],
   ])('%s', (_, { installed, own = OWN, known = record(own), plugins }) => {
-    const { text } = mergeConflist(own, listOf(installed), known);
+    const { text } = mergeConflist(own, listOf(installed), { record: known });
     expect(JSON.parse(text)).toMatchObject({ plugins });
   });
 
   it('is what netplug renders, to the letter, where nothing was added, and over a file in pieces', () => {
     const spelt = `${JSON.stringify(JSON.parse(OWN), undefined, 4)}\n`;
     for (const installed of [undefined, '', OWN.slice(0, 40), '[]', listOf([NETPLUG]), spelt])
-      expect(mergeConflist(OWN, installed, record(OWN)).text).toBe(OWN);
-    expect(mergeConflist(OWN, spelt, []).isInstalled).toBe(true);
+      expect(mergeConflist(OWN, installed, { record: record(OWN) }).text).toBe(OWN);
+    expect(mergeConflist(OWN, spelt, { record: [] }).isInstalled).toBe(true);
   });
 
   it('has the keys of the list as netplug renders them, and those of other programs', () => {
@@ -126,19 +135,26 @@ describe('the conflist to install over another one', () => {
       loadOnlyInlinedPlugins: true,
       'mesh.example/version': '1',
     });
-    const { text, isInstalled } = mergeConflist(OWN, installed, record(OWN));
+    const { text, isInstalled } = mergeConflist(OWN, installed, { record: record(OWN) });
     expect(JSON.parse(text)).toEqual({ ...JSON.parse(OWN), 'mesh.example/version': '1' });
+    expect(isInstalled).toBe(false);
+  });
+
+  it('has nothing of the types that are left out', () => {
+    const installed = listOf([NETPLUG, MESH, PORTMAP, OTHER]);
+    const { text, isInstalled } = mergeConflist(OWN, installed, { record: record(OWN), leftOut: ['mesh-cni'] });
+    expect(JSON.parse(text)).toMatchObject({ plugins: [NETPLUG, PORTMAP, OTHER] });
     expect(isInstalled).toBe(false);
   });
 
   it('keeps the flags that an administrator has set, unless netplug renders them or no runtime can read them', () => {
     const set = { disableGC: true, disableCheck: 'true' };
-    const { text, isInstalled } = mergeConflist(OWN, listOf([NETPLUG, PORTMAP], set), record(OWN));
+    const { text, isInstalled } = mergeConflist(OWN, listOf([NETPLUG, PORTMAP], set), { record: record(OWN) });
     expect(JSON.parse(text)).toEqual({ ...JSON.parse(OWN), ...set });
     expect(isInstalled).toBe(true);
     const rendered = listOf([NETPLUG, PORTMAP], { disableGC: false });
     const broken = listOf([NETPLUG, PORTMAP], { disableGC: true, disableCheck: 'yes' });
-    expect(mergeConflist(rendered, broken, record(rendered)).text).toBe(rendered);
+    expect(mergeConflist(rendered, broken, { record: record(rendered) }).text).toBe(rendered);
   });
 
   const own = fc.shuffledSubarray([PORTMAP, TUNING]).map((chained) => [NETPLUG, ...chained]);
@@ -160,7 +176,7 @@ describe('the conflist to install over another one', () => {
         // Another program removes an entry of netplug besides.
         const damaged = installed.filter((_, index) => index !== seed || installed[index]?.['type'] === 'netplug');
         const others = damaged.filter((entry) => !before.includes(entry));
-        const merged = mergeConflist(rendered, listOf(damaged), record(first));
+        const merged = mergeConflist(rendered, listOf(damaged), { record: record(first) });
         const { plugins } = JSON.parse(merged.text) as { plugins: readonly Entry[] };
         const isOwn = (entry: Entry): boolean => ['netplug', 'portmap', 'tuning'].includes(String(entry['type']));
         expect(plugins.filter(isOwn)).toEqual(after);
@@ -168,7 +184,7 @@ describe('the conflist to install over another one', () => {
         expect(plugins[0]).toEqual(NETPLUG);
         expect(merged.others).toEqual(others.map(({ type }) => type));
         expect(() => checkConflist(merged.text, 'the list')).not.toThrow();
-        const again = mergeConflist(rendered, merged.text, record(first, rendered));
+        const again = mergeConflist(rendered, merged.text, { record: record(first, rendered) });
         expect(again).toEqual({ ...merged, isInstalled: true });
       }),
     );

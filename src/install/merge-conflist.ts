@@ -23,12 +23,13 @@ export interface MergedConflist {
  * Returns the conflist to install over the installed text. Programs such as a service mesh add an entry to `plugins`: it
  * stays, in its place where the list can be called like this, else behind the entries of netplug. An entry belongs to netplug
  * when it is rendered, when the record has it, or when its type is one that only netplug puts there. `disableCheck` and
- * `disableGC` stay as well: administrators set them. Of a list without netplug nothing is kept. `rendered` is a list. Pure.
+ * `disableGC` stay as well: administrators set them. Of a list without netplug nothing is kept, and nothing of the types of
+ * `leftOut`. `rendered` is a list. Pure.
  */
 export function mergeConflist(
   rendered: string,
   installed: string | undefined,
-  record: readonly RecordedFile[],
+  { record, leftOut = [] }: { readonly record: readonly RecordedFile[]; readonly leftOut?: readonly string[] },
 ): MergedConflist {
   const own = tryParseJson(rendered);
   const found = tryParseJson(installed ?? '');
@@ -36,7 +37,9 @@ export function mergeConflist(
     return { text: rendered, isInstalled: false, others: [] };
   const ownEntries = entriesOf(own);
   const entries = entriesOf(found);
-  const others = othersIn(entries, { ownEntries, recorded: digestsIn(installed ?? '', record) });
+  const others = othersIn(entries, { ownEntries, recorded: digestsIn(installed ?? '', record) }).filter(
+    ({ type }) => !leftOut.includes(String(type)),
+  );
   const keys = Object.entries(found).filter(([key, value]) => !Object.hasOwn(own, key) && isOfOthers(key, value));
   const list = { ...own, ...Object.fromEntries(keys), plugins: inPlace(entries, { ownEntries, others }) };
   const isInstalled = isDeepStrictEqual(list, found);
@@ -89,11 +92,18 @@ function othersIn(entries: readonly Entry[], { ownEntries, recorded }: Ownership
   const changed = ownEntries.filter((entry) => recorded.has(digestOf(entry)) && !present.has(digestOf(entry)));
   return entries.filter((entry) => {
     const { type } = entry;
-    if (!isProgramName(type) || isOfOwnType(entry) || known.has(digestOf(entry))) return false;
+    if (!isProgramName(type) || !hasReadableCapabilities(entry) || isOfOwnType(entry) || known.has(digestOf(entry)))
+      return false;
     const form = changed.findIndex((each) => each['type'] === type);
     if (form !== -1) changed.splice(form, 1);
     return form === -1;
   });
+}
+
+/** Runtimes read whether the entry wants each capability, and refuse a list in which they cannot. */
+function hasReadableCapabilities({ capabilities }: Entry): boolean {
+  if (capabilities === undefined || capabilities === null) return true;
+  return isRecord(capabilities) && Object.values(capabilities).every((value) => typeof value === 'boolean');
 }
 
 /** Keeps the order of the installed list if all entries of netplug are there in theirs, and one of them is the first. */

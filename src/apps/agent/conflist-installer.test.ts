@@ -80,6 +80,7 @@ async function run(
       files: new AgentFiles(at('state'), () => undefined),
       obstacles: async () => Promise.resolve(obstacles),
       findOtherFolders: async () => Promise.resolve(otherFolders),
+      isProgramMissing: async (program) => Promise.resolve(missing.has(program)),
     },
     {
       source: at('config/conflist'),
@@ -96,7 +97,9 @@ async function run(
 
 let obstacles: readonly string[] = [];
 let otherFolders: readonly NodeProblem[] = [];
+let missing: ReadonlySet<string> = new Set();
 beforeEach(() => {
+  missing = new Set();
   obstacles = [];
   otherFolders = [];
 });
@@ -269,6 +272,31 @@ describe('an installed conflist that other programs change', () => {
       { code: 'plugin/extended', severity: 'warning', text: expect.stringContaining('"mesh-cni"') },
     ]);
     expect(ended.faults).toEqual(faults);
+  });
+
+  it('leaves an entry out whose program has been missing for five minutes, and keeps it when it is written again', async () => {
+    missing = new Set(['mesh-cni']);
+    const codes: unknown[] = [];
+    const note = ({ faults }: ConflistInstaller): void => void codes.push(...faults.map(({ code }) => code));
+    await run([
+      async () => change((own) => [...own, MESH]),
+      ...Array.from({ length: 59 }, () => nothing),
+      async (installer) => {
+        note(installer);
+        expect(await typesNow()).toEqual(['netplug', 'mesh-cni']);
+      },
+      nothing,
+      async (installer) => {
+        note(installer);
+        expect(await installed()).toBe(conflist('one'));
+        missing = new Set();
+        await change((own) => [...own, MESH]);
+      },
+      nothing,
+      note,
+    ]);
+    expect(await typesNow()).toEqual(['netplug', 'mesh-cni']);
+    expect(codes).toEqual(['plugin/without-program', 'plugin/extended']);
   });
 
   it('removes a further plugin of netplug that the source has no longer', async () => {

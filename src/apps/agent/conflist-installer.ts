@@ -7,7 +7,7 @@ import { ignoreMissing } from '../../base/missing-file.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import type { AgentFiles } from '../../install/agent-files.ts';
 import { checkConflist } from '../../install/check-conflist.ts';
-import { contestedBy, extendedBy } from '../../install/conflist-faults.ts';
+import { contestedBy, extendedBy, withoutProgram } from '../../install/conflist-faults.ts';
 import { entryDigests, mergeConflist } from '../../install/merge-conflist.ts';
 import type { NodeProblem } from '../../model/node-report.ts';
 import { onFile } from '../../install/on-file.ts';
@@ -21,6 +21,8 @@ const RETRY_MS = 1000;
 const COMPARE_MS = 5000;
 /** Interval at which the configuration of the runtime is read, which only its restart changes. */
 const FOLDERS_MS = 60_000;
+/** Time for which a program may be missing, as while its installer replaces it, before its entry is left out. */
+const MISSING_MS = 300_000;
 
 export interface ConflistPorts {
   readonly clock: Clock;
@@ -30,6 +32,8 @@ export interface ConflistPorts {
   readonly obstacles: () => Promise<readonly string[]>;
   /** Returns the faults of folders that the runtime does not use. */
   readonly findOtherFolders: () => Promise<readonly NodeProblem[]>;
+  /** Reports whether no folder of the runtime has the program of that name. */
+  readonly isProgramMissing: (program: string) => Promise<boolean>;
 }
 
 export interface ConflistPlace extends ConflistFolder {
@@ -54,6 +58,8 @@ export class ConflistInstaller {
   #checked: string | undefined;
   /** The source of what this agent has installed. */
   #installed: string | undefined;
+  /** When the program of each entry of others was first missed, by the monotonic clock. */
+  #missedMs: ReadonlyMap<string, number> = new Map();
   /** Whether the installed file was in pieces when it was read last. */
   #wasBroken = false;
 
@@ -97,7 +103,7 @@ export class ConflistInstaller {
         ...(mayInstall ? await this.#otherFolders() : []),
         ...(shadow === undefined ? [] : [shadow]),
         ...(this.#limit.isContested ? [contestedBy(this.#path, this.#limit.repairs)] : []),
-        ...(others.length === 0 ? [] : [extendedBy(this.#path, others)]),
+        ...this.#describeOthers(others),
       ]);
     } catch (cause) {
       if (signal.aborted) return;
@@ -105,6 +111,26 @@ export class ConflistInstaller {
       if (problem !== this.#problem) log.error('conflist not installed', { reason: reasonOf(cause) });
       this.#problem = problem;
     }
+  }
+
+  #describeOthers(others: readonly string[]): readonly NodeProblem[] {
+    const present = others.filter((type) => !this.#missedMs.has(type));
+    const missing = others.filter((type) => this.#missedMs.has(type));
+    return [
+      ...(missing.length === 0 ? [] : [withoutProgram(this.#path, missing)]),
+      ...(present.length === 0 ? [] : [extendedBy(this.#path, present)]),
+    ];
+  }
+
+  /** Returns those of the types whose programs have been missing for minutes. */
+  async #lastingMissing(types: readonly string[]): Promise<readonly string[]> {
+    const { clock, isProgramMissing } = this.#ports;
+    const nowMs = clock.monotonic();
+    const missed = new Map<string, number>();
+    for (const type of new Set(types))
+      if (await isProgramMissing(type)) missed.set(type, this.#missedMs.get(type) ?? nowMs);
+    this.#missedMs = missed;
+    return [...missed].flatMap(([type, sinceMs]) => (nowMs - sinceMs < MISSING_MS ? [] : [type]));
   }
 
   async #otherFolders(): Promise<readonly NodeProblem[]> {
@@ -153,9 +179,11 @@ export class ConflistInstaller {
     const isFirstLook = isBroken && record.length > 0 && !this.#wasBroken;
     this.#wasBroken = isBroken;
     if (isFirstLook) return [];
-    const { text, isInstalled, others } = mergeConflist(source, found, record);
+    const leftOut = await this.#lastingMissing(mergeConflist(source, found, { record }).others);
+    const { text, isInstalled, others } = mergeConflist(source, found, { record, leftOut });
     const isChanged = !isInstalled && source === this.#installed;
-    if (isChanged && !this.#limit.tryRepair()) return others;
+    if (isChanged && leftOut.length === 0 && !this.#limit.tryRepair()) return others;
+    if (leftOut.length > 0) log.warning('entries without a program left out of the conflist', { path, leftOut });
     const wanted = isInstalled && found !== undefined ? found : text;
     const entries = entryDigests(source);
     if (await files.put({ kind: 'conflist', path, text: wanted, entries, over: found }, signal)) {

@@ -97,6 +97,7 @@ const UNCALLABLE: readonly string[] = [
   PLUGIN_PROBLEMS.unusable.code,
   PLUGIN_PROBLEMS.shadowed.code,
   PLUGIN_PROBLEMS.otherFolder.code,
+  PLUGIN_PROBLEMS.withoutProgram.code,
 ];
 
 function firstOf(all: readonly Said[], count: number): readonly string[] {

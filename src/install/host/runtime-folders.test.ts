@@ -1,8 +1,8 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findOtherFolders, findRuntimes } from './runtime-folders.ts';
+import { findOtherFolders, findRuntimes, isProgramMissing } from './runtime-folders.ts';
 
 const OWN = { confDir: '/etc/cni/net.d', binDir: '/opt/cni/bin' };
 const K3S = {
@@ -42,6 +42,27 @@ const cni = (plugin: string, confDir: string, binDirs: string): string =>
 const codes = async (own = OWN): Promise<string[]> =>
   (await findOtherFolders(join(folder, 'proc'), own)).map(({ code }) => code);
 const BOTH = ['plugin/other-folder', 'plugin/other-folder'];
+
+describe('a program', () => {
+  it('is missing where no folder of a runtime has it, and not known to be where no runtime is read', async () => {
+    const binDir = join(folder, 'host/opt/cni/bin');
+    const isMissing = async (): Promise<boolean> => isProgramMissing(join(folder, 'proc'), binDir, 'mesh-cni');
+    await mkdir(join(folder, 'proc'), { recursive: true });
+    expect(await isMissing()).toBe(false);
+    await put(K3S.config, cni('io.containerd.cri.v1.runtime', K3S.confDir, `bin_dirs = ["/opt/cni/bin", "/mesh"]`));
+    await processOf('40', 'containerd', ['containerd', '-c', K3S.config]);
+    expect(await isMissing()).toBe(true);
+    for (const path of ['/mesh/mesh-cni', '/opt/cni/bin/mesh-cni']) {
+      await put(path, '');
+      expect(await isMissing()).toBe(true);
+      await chmod(join(folder, 'host', path), 0o755);
+      expect(await isMissing()).toBe(false);
+      await rm(join(folder, 'host', path));
+    }
+    await symlink('/elsewhere/mesh-cni', join(binDir, 'mesh-cni'));
+    expect(await isMissing()).toBe(false);
+  });
+});
 
 describe('the folders of the runtime', () => {
   it.each([

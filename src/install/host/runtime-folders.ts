@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs';
-import { glob, readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { glob, lstat, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { ownValue } from '../../base/own-value.ts';
@@ -55,6 +55,23 @@ export async function findOtherFolders(
     ...(isSame.some(({ conf }) => conf) ? [] : [readElsewhere(first, confDir)]),
     ...(isSame.some(({ bin }) => bin) ? [] : [runElsewhere(first, binDir)]),
   ];
+}
+
+/**
+ * Reports whether a program is missing in the folder of plugins and in each other one that a containerd of this node uses. Not known,
+ * and so false, without one whose configuration can be read.
+ */
+export async function isProgramMissing(procDir: string, binDir: string, program: string): Promise<boolean> {
+  if (await isExecutable(join(binDir, program))) return false;
+  const runtimes = await findRuntimes(procDir);
+  const paths = runtimes.flatMap(({ root, binDirs }) => binDirs.map((folder) => join(root, folder, program)));
+  return paths.length > 0 && !(await Promise.all(paths.map(isExecutable))).includes(true);
+}
+
+/** A link counts: its target may be a path of the host that a container does not see. */
+async function isExecutable(path: string): Promise<boolean> {
+  const found = await tryRead(async () => lstat(path));
+  return found !== undefined && (found.isSymbolicLink() || (found.isFile() && (found.mode & 0o111) !== 0));
 }
 
 /** Returns what each containerd of this node uses that starts pods. @throws nothing for processes that end meanwhile */
