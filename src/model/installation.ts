@@ -14,6 +14,7 @@ import { type Column, column, jointRules, type KindDeclaration, nameColumn, type
 import { LABELS } from './metadata.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
+import { runtimeFolderFault } from './runtime-folder.ts';
 import { CidrText, SelectorText, Switch, wholeNumber, TrueOrFalse } from './spec-types.ts';
 
 export const INSTALLATION_NAME = 'default';
@@ -37,6 +38,7 @@ const FOLDER = v.pipe(
   v.string('a folder'),
   v.regex(/^(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$/, 'an absolute path, such as "/opt/cni/bin"'),
 );
+const DEFAULT_FOLDERS = { binDir: '/opt/cni/bin', confDir: '/etc/cni/net.d' } as const;
 /** Plugins of the chain that have fields of their own, and netplug. */
 const OWN_PLUGINS = ['netplug', 'portmap', 'bandwidth'];
 
@@ -51,10 +53,13 @@ const Cni = objectWith('type and ipam', {
     listOf(ANY_OBJECT, 'an array of objects with type'),
     'Further plugins, called behind netplug, portmap and bandwidth: their entries in the network configuration list. They may work, but are not supported. Their programs must be on every node. None unless set.',
   ),
-  binDir: optionalField(FOLDER, 'Folder of the nodes in which the runtime finds plugins; "/opt/cni/bin" unless set.'),
+  binDir: optionalField(
+    FOLDER,
+    `Folder of the nodes in which the runtime finds plugins; "${DEFAULT_FOLDERS.binDir}" unless set.`,
+  ),
   confDir: optionalField(
     FOLDER,
-    'Folder of the nodes in which the runtime finds network configurations; "/etc/cni/net.d" unless set.',
+    `Folder of the nodes in which the runtime finds network configurations; "${DEFAULT_FOLDERS.confDir}" unless set.`,
   ),
 });
 
@@ -225,6 +230,7 @@ export const INSTALLATION: KindDeclaration<Installation> = {
     '`IPIP` is for IPv4 pools only. `None` needs `bgp: Enabled`. With `HostLocal`, encapsulation and BGP belong to another program and are not set.',
     'Entries of `chainedPlugins` have a `type`, which is neither netplug nor portmap nor bandwidth.',
     '`floatingIPs` and `ipAddrsNoIpam` need `policy: Enabled`, because annotations of pods are not read without it.',
+    '`binDir` and `confDir` differ, and are no folders of the system or of netplug itself, which the pod of the agent has as well.',
     'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6, and a block fits into the pool.',
   ],
   example: {
@@ -261,6 +267,7 @@ function checkInstallation({ cni, calicoNetwork }: PartialSpec, refuse: Refuse):
   }
   checkSwitches(calicoNetwork, refuse);
   checkChained(cni?.chainedPlugins ?? [], refuse);
+  checkFolders(cni, refuse);
   if (!isHostLocal) return;
   if (calicoNetwork?.bgp === 'Enabled')
     refuse('calicoNetwork.bgp', 'found "Enabled", allowed is "Disabled" with "HostLocal"');
@@ -289,6 +296,17 @@ function checkChained(plugins: readonly Readonly<Record<string, unknown>>[], ref
         `found "${type}", which netplug chains itself: see calicoNetwork.hostPorts and calicoNetwork.bandwidth`,
       );
   }
+}
+
+function checkFolders(cni: PartialSpec['cni'], refuse: Refuse): void {
+  for (const name of ['binDir', 'confDir'] as const) {
+    const path = cni?.[name];
+    const fault = path === undefined ? undefined : runtimeFolderFault(path);
+    if (fault !== undefined) refuse(`cni.${name}`, fault);
+  }
+  const { binDir = DEFAULT_FOLDERS.binDir, confDir = DEFAULT_FOLDERS.confDir } = cni ?? {};
+  if (binDir === confDir)
+    refuse('cni.confDir', `found "${confDir}", which is also cni.binDir; allowed is another folder`);
 }
 
 function checkSwitches(network: PartialSpec['calicoNetwork'], refuse: Refuse): void {

@@ -51,6 +51,33 @@ describe('the installation', () => {
   });
 
   it.each([
+    {},
+    { binDir: '/var/lib/cni/bin', confDir: '/etc/kubernetes/cni/net.d' },
+    { binDir: '/usr/libexec/cni' },
+    { binDir: '/usr/lib/cni' },
+    { binDir: '/home/kubernetes/bin' },
+    { binDir: '/var/snap/microk8s/current/opt/cni/bin', confDir: '/var/snap/microk8s/current/args/cni-network' },
+  ])('may have the folders of a runtime: %j', (cni) => {
+    expect(problemsOf('Installation', { cni })).toEqual([]);
+  });
+
+  it.each([
+    ['binDir', '/usr/bin'],
+    ['binDir', '/usr/bin/cni'],
+    ['binDir', '/usr'],
+    ['binDir', '/usr/lib'],
+    ['binDir', '/var/lib/cni'],
+    ['binDir', '/var/lib/netplug/bin'],
+    ['confDir', '/etc'],
+    ['confDir', '/run'],
+    ['confDir', '/opt/cni/bin'],
+  ])('is refused with %s %s, which the pod of the agent has itself', (name, path) => {
+    expect(problemsOf('Installation', { cni: { [name]: path } })).toEqual([
+      expect.stringMatching(`^spec\\.cni\\.${name}: found "${path}", which .*; allowed is `),
+    ]);
+  });
+
+  it.each([
     [{ cni: { ipam: { type: 'hostlocal' } } }, 'did you mean "HostLocal"?'],
     [{ cni: { type: 'other' } }, 'spec.cni.type'],
     [{ calicoNetwork: { ipPools: [{}] } }, 'spec.calicoNetwork.ipPools[0].cidr: missing'],

@@ -10,6 +10,7 @@ import { cleanupDaemonSet } from './cleanup-daemon-set.ts';
 import { nodeCheckPod } from './probe-objects.ts';
 import { conflistOf } from './conflist-of.ts';
 import type { Manifest } from '../../model/manifest.ts';
+import { runtimeFolderFault } from '../../model/runtime-folder.ts';
 import { operatorObjects } from './operator-deployment.ts';
 import type { EnvVar } from './pod-template.ts';
 import { type Circumstances, settingsOf } from './settings-of.ts';
@@ -78,6 +79,17 @@ describe('the objects of an installation', () => {
     expect(text).toContain(`"--purge","--force","--bin-dir","${own.binDir}","--conf-dir","${own.confDir}"`);
     expect(text).not.toMatch(/\/opt\/cni\/bin|[" ]\/etc\/cni\/net\.d/);
     expect(/NETPLUG_CNI_(CONF|BIN)_DIR/.test(JSON.stringify(objects(settings())))).toBe(false);
+  });
+
+  it('mount nothing over which a folder of the runtime may lie', () => {
+    const spec: InstallationSpec = { calicoNetwork: { bgp: 'Enabled' }, typha: { mode: 'Enabled' } };
+    const paths = [settings(spec), settings(spec, KV)]
+      .flatMap((of) => podSpecOf(find(of, 'DaemonSet/netplug-node')!).containers)
+      .flatMap(({ volumeMounts }) => volumeMounts as { name: string; mountPath: string }[])
+      .filter(({ name }) => !['cni-bin', 'cni-conf'].includes(name))
+      .map(({ mountPath }) => mountPath);
+    expect(paths.length).toBeGreaterThan(12);
+    expect(paths.filter((path) => runtimeFolderFault(path) === undefined)).toEqual([]);
   });
 
   it('chain the further plugins of the Installation behind those of netplug', () => {
