@@ -61,7 +61,7 @@ export function nameKept(kept: readonly KeptAttachment[]): readonly string[] {
 }
 
 export const KEPT_REMEDY =
-  'If several runtimes use the network, set "disableGC": true in its configuration list; if a pod has ended, remove its network namespace';
+  'If several runtimes use the network, set "disableGC": true beside "name" in its configuration list on this node, where the agent keeps it: a runtime may send DELs before GC, from which nothing else protects pods. If a pod has ended, remove its network namespace';
 
 /** Returns the problem that a note of the last day shows; undefined when no attachment of it has a link any more. */
 export function keptProblem(
