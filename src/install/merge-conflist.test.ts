@@ -107,11 +107,14 @@ describe('the conflist to install over another one', () => {
       'leaves out what no runtime can call',
       {
         installed: [
-          ...[NETPLUG, PORTMAP, {}, 'x', { type: '../x' }, { type: '' }],
-          ...[
-            { ...MESH, capabilities: ['ips'] },
-            { ...MESH, capabilities: { ips: 'yes' } },
-          ],
+          NETPLUG,
+          PORTMAP,
+          {},
+          'x',
+          { type: '../x' },
+          { type: '' },
+          { ...MESH, capabilities: ['ips'] },
+          { ...MESH, capabilities: { ips: 'yes' } },
         ],
         plugins: [NETPLUG, PORTMAP],
       },

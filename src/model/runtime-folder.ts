@@ -1,8 +1,23 @@
 /** Folders that the pod of the agent has of its own, or mounts from the node. The runtime's are neither these nor inside of them. */
 const CLOSED = [
-  ...['/bin', '/sbin', '/usr/bin', '/usr/sbin', '/etc/ssl', '/etc/netplug'],
-  ...['/boot', '/dev', '/proc', '/sys', '/tmp', '/var/run', '/var/tmp'],
-  ...['/lib/modules', '/run/netns', '/run/netplug', '/var/lib/netplug', '/var/log/netplug'],
+  '/bin',
+  '/sbin',
+  '/usr/bin',
+  '/usr/sbin',
+  '/etc/ssl',
+  '/etc/netplug',
+  '/boot',
+  '/dev',
+  '/proc',
+  '/sys',
+  '/tmp',
+  '/var/run',
+  '/var/tmp',
+  '/lib/modules',
+  '/run/netns',
+  '/run/netplug',
+  '/var/lib/netplug',
+  '/var/log/netplug',
 ];
 /** Folders like these, which may have one of the runtime inside. */
 const SHARED = ['/lib', '/lib64', '/usr/lib', '/usr/lib64', '/usr/share', '/var/lib/cni'];

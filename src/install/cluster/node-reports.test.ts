@@ -28,14 +28,15 @@ it('names node, sentence and remedy of the first errors, and those for which a r
     report('b', problem('no tunnel', { remedy: 'Load the module' })),
     report('a', problem('no address')),
     report('c', problem('another list sorts first', { code: 'plugin/shadowed' })),
+    report('e', problem('no program', { code: 'plugin/without-program' })),
   ]);
   expect(errors).toEqual([
     'node "a": no address',
     'node "b": no tunnel (Load the module)',
     'node "c": another list sorts first',
-    '1 more: netplugctl node status --all',
+    '2 more: netplugctl node status --all',
   ]);
-  expect([uncallable, warnings]).toEqual([['node "c": another list sorts first'], []]);
+  expect([uncallable, warnings]).toEqual([['node "c": another list sorts first', 'node "e": no program'], []]);
 });
 
 it('lets no node hide what others report: nodes take turns, and the same problem of many counts once', () => {
