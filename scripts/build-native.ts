@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { globSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { VERSION } from '../src/base/version.ts';
 import { type Platform, platformOf } from './platform.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -33,6 +34,13 @@ export function buildHealthProbe(platform: Platform): string {
   return compile(['health-probe.c'], join(platform.buildFolder, 'netplug-probe'), platform.musl());
 }
 
+/** Returns the path of the program that runs BIRD in a pod of its own. */
+export function buildBirdStarter(platform: Platform): string {
+  const { flags, ...musl } = platform.musl();
+  const all = [...flags, `-DVERSION="${VERSION}"`];
+  return compile(['bird-starter.c'], join(platform.buildFolder, 'netplug-bird'), { ...musl, flags: all });
+}
+
 interface Compilation {
   readonly compiler: string;
   readonly flags: readonly string[];
@@ -42,7 +50,8 @@ interface Compilation {
 function compile(from: readonly string[], output: string, { compiler, flags, libraries = [] }: Compilation): string {
   const sources = from.map((name) => join(root, 'native', name));
   const headers = globSync(join(root, 'native/*.h'));
-  const newest = Math.max(...[...sources, ...headers, import.meta.filename].map(modifiedMs));
+  const scripts = [import.meta.filename, join(root, 'src/base/version.ts')];
+  const newest = Math.max(...[...sources, ...headers, ...scripts].map(modifiedMs));
   if (modifiedMs(output) > newest) return output;
   mkdirSync(dirname(output), { recursive: true });
   // Renamed into place, so that a process which has the old one loaded or two builds at once are not disturbed.

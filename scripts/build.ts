@@ -1,17 +1,15 @@
-// Builds the shim, and three single-executable applications with the native addon inside, each under the names it is called by:
+// Builds the programs in C, and three single-executable applications with the native addon inside, each under the names it is called by:
 // for this machine in dist/bin, with `--architecture arm64` or `x64` in dist/bin-ARCHITECTURE when that is another one. Every
 // file is the same wherever and whenever it is built.
 import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Application, assemble, putUnder } from './application.ts';
-import { buildHealthProbe, buildNative, buildShim } from './build-native.ts';
+import { buildBirdStarter, buildHealthProbe, buildNative, buildShim } from './build-native.ts';
 import { bundle } from './bundle.ts';
 import { packIntoBun } from './pack-into-bun.ts';
 import { packIntoNode } from './pack-into-node.ts';
 import { ARCHITECTURES, executablesFolder, isArchitecture, platformOf } from './platform.ts';
-
-const SHIMS = ['netplug', 'netplug-ipam'];
 
 const NODE_OPTIONS = [
   // Memory matters more than the last bit of speed: an agent lives on every node.
@@ -33,14 +31,7 @@ const APPLICATIONS: readonly Application[] = [
   { bundle: 'build/standalone.cjs', names: ['netplug-standalone'], pack: packIntoBun },
   {
     bundle: 'build/netplug.cjs',
-    names: [
-      'netplugctl',
-      'netplug-agent',
-      'netplug-bird',
-      'netplug-orch-controllers',
-      'netplug-operator',
-      'netplug-typha',
-    ],
+    names: ['netplugctl', 'netplug-agent', 'netplug-orch-controllers', 'netplug-operator', 'netplug-typha'],
     pack: packIntoNode({ execArgv: NODE_OPTIONS }),
   },
   // Runs once for each pod, so that each holds no more code than it needs.
@@ -64,13 +55,16 @@ const SCRIPTS = ['build', 'application', 'pack-into-bun', 'pack-into-node', 'pla
 const inputs = [...SCRIPTS, 'package.json'].map((path) => readFileSync(path));
 for (const application of APPLICATIONS) await assemble(application, { platform, addon, folder, inputs });
 
-const shim = buildShim(platform);
-if (SHIMS.some((name) => !isSameFile(shim, join(folder, name)))) putUnder(SHIMS, shim, folder);
-const probe = buildHealthProbe(platform);
-if (!isSameFile(probe, join(folder, 'netplug-probe'))) putUnder(['netplug-probe'], probe, folder);
+place(buildShim(platform), ['netplug', 'netplug-ipam']);
+place(buildHealthProbe(platform), ['netplug-probe']);
+place(buildBirdStarter(platform), ['netplug-bird']);
 
 // Distribute these files with the programs.
 for (const name of ['LICENSE', 'THIRD_PARTY_NOTICES']) copyFileSync(name, `dist/${name}`);
+
+function place(file: string, names: readonly string[]): void {
+  if (names.some((name) => !isSameFile(file, join(folder, name)))) putUnder(names, file, folder);
+}
 
 function isSameFile(one: string, other: string): boolean {
   return statSync(one).ino === statSync(other, { throwIfNoEntry: false })?.ino;

@@ -82,10 +82,10 @@ function bunNotices(): readonly Notice[] {
   ];
 }
 
-/** The shim is linked statically. */
+/** The programs in C are linked statically. */
 function muslNotice(): Notice {
   return {
-    title: 'musl (MIT), in "netplug" and "netplug-ipam"',
+    title: 'musl (MIT), in "netplug", "netplug-ipam", "netplug-probe" and "netplug-bird"',
     texts: [readText('native/licenses/musl.txt')],
   };
 }

@@ -13,7 +13,7 @@ export const TOUCHES: Readonly<Record<string, readonly string[]>> = {
   'src/apps/sidecar': ['agent-sidecar'],
   'src/apps/typha': ['agent-typha'],
   'src/base': ['cni', 'netplugctl', 'agent'],
-  'src/bgp': ['between-nodes-external-bird', 'between-nodes-fabric', 'between-nodes-repairs'],
+  'src/bgp': ['netplug-bird', 'between-nodes-external-bird', 'between-nodes-fabric', 'between-nodes-repairs'],
   'src/bin': ['cni', 'netplugctl', 'agent', 'controllers', 'operator', 'health-probe'],
   'src/cache': ['agent', 'agent-policy-api', 'controllers'],
   'src/checks': ['ctl-doctor', 'upgrade-hazards', 'install-cluster'],
@@ -39,7 +39,7 @@ export const TOUCHES: Readonly<Record<string, readonly string[]>> = {
   docs: ['tasks'],
   images: ['images'],
   manifests: ['install-cluster', 'rights'],
-  native: ['shim', 'cni', 'install-executables'],
+  native: ['shim', 'cni', 'install-executables', 'health-probe', 'netplug-bird', 'between-nodes-external-bird'],
   packaging: ['deb-package'],
 };
 

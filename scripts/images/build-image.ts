@@ -130,7 +130,11 @@ function layersOf(
       };
     },
     probe: () => ({ comment: 'probe of netplug', time, entries: executables('probe', architecture) }),
-    plugin: () => ({ comment: 'plugin of netplug', time, entries: executables('plugin', architecture) }),
+    plugin: () => ({
+      comment: 'plugin and starter of BIRD of netplug',
+      time,
+      entries: executables('plugin', architecture),
+    }),
   };
   const layers = IMAGES[name].layers.map((layer) => make[layer]());
   checkPrograms(layers, architecture);

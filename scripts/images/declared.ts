@@ -50,12 +50,11 @@ export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
 export const EXECUTABLES: Readonly<
   Record<'executable' | 'sidecar' | 'probe' | 'plugin', readonly (readonly string[])[]>
 > = {
-  executable: [
-    ['netplugctl', 'netplug-agent', 'netplug-bird', 'netplug-orch-controllers', 'netplug-operator', 'netplug-typha'],
-  ],
+  executable: [['netplugctl', 'netplug-agent', 'netplug-orch-controllers', 'netplug-operator', 'netplug-typha']],
   sidecar: [['netplug-sidecar']],
   probe: [['netplug-probe']],
-  plugin: [['netplug-standalone'], ['netplug', 'netplug-ipam']],
+  // What only nodes have.
+  plugin: [['netplug-standalone'], ['netplug', 'netplug-ipam'], ['netplug-bird']],
 };
 
 /** Standard plugins that configurations of netplug name, in /usr/lib/cni, for hosts that lack them. */

@@ -22,7 +22,6 @@ const ANSWER_MS = 10_000;
 const REFUSED = 8000;
 /** The answer to `configure` of a BIRD that was asked to exit. */
 const SHUTTING_DOWN = 6;
-const CONFIGURED_PERIOD_MS = 250;
 /** Pattern of the names of BGP protocols. */
 const SESSIONS = '"peer_*"';
 
@@ -155,12 +154,7 @@ export class Bird {
     return (reply ?? []).some(({ text }) => /^\S+\s+BGP\s+\S+\s+(?:up|start|stop|flush)\s/.test(text));
   }
 
-  /** Resolves when the agent has written a configuration. */
-  async configured(signal: AbortSignal): Promise<void> {
-    while ((await readIfThere(this.#config)) === undefined) await this.#clock.sleep(CONFIGURED_PERIOD_MS, signal);
-  }
-
-  /** Prepares a start of BIRD. Returns its arguments. */
+  /** Prepares a start of BIRD. Returns its arguments. `netplug-bird` (native/bird-starter.c) does the same. */
   async prepareStart(): Promise<readonly string[]> {
     await rm(this.#firstLinkFile, { force: true });
     // BIRD removes its pid file on a clean exit. After a graceful one there are routes to keep, as after a kill.
@@ -205,7 +199,7 @@ function notStarted(): NetplugError {
   });
 }
 
-export function birdMissing(file: string, cause: unknown): NetplugError {
+function birdMissing(file: string, cause: unknown): NetplugError {
   return new NetplugError('bgp/bird-missing', `Cannot route by BGP: there is no program "${file}"`, {
     hint: 'Install BIRD 2 (on Debian the package bird2)',
     cause,

@@ -8,7 +8,6 @@ const TOOLS = ['netplugctl', 'kubectl-netplug', 'kubectl_complete-netplug'];
 const RESIDENT: Readonly<Record<string, () => Promise<void>>> = {
   'netplug-agent': async () => runResident((await import('./agent.ts')).runAgent),
   'netplug-network': async () => (await import('./network.ts')).runNetwork(),
-  'netplug-bird': async () => runResident((await import('./bird.ts')).runBird),
   'netplug-orch-controllers': async () => runResident((await import('./controllers.ts')).runControllers),
   'netplug-operator': async () => runResident((await import('./operator.ts')).runOperator),
   'netplug-typha': async () => runResident((await import('./typha.ts')).runTypha),
