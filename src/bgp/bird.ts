@@ -120,6 +120,8 @@ export class Bird {
 
   /** Closes all sessions, stops BIRD and removes its routes from the kernel. Returns false when BIRD does not run. */
   async stop(signal: AbortSignal): Promise<boolean> {
+    // First: netplug-bird would start it again, also one that is killed because it does not answer.
+    await rm(this.#config, { force: true });
     if ((await this.#ask(`disable ${SESSIONS}`, signal)) === undefined) return false;
     while (await this.#holdsRoutes(signal)) await this.#clock.sleep(20, signal);
     await this.#ask('down', signal);
