@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import { OrchApi } from '../../src/kube/orch-api.ts';
 import type { Transport } from '../../src/kube/transport.ts';
 
-/** By path, without query. A number is the HTTP status of a refusal. */
-export type CannedAnswers = Readonly<Record<string, object | number>>;
+/** By path, without query. A number is the HTTP status of a refusal; `unserved` is a kind that the server does not know. */
+export type CannedAnswers = Readonly<Record<string, object | number | 'unserved'>>;
 
 const EMPTY_LIST = { metadata: { resourceVersion: '1' }, items: [] };
 /** An API server that evaluates admission policies, without workloads and namespaces. */
@@ -39,17 +39,19 @@ export function cannedApi(
   granted: (attributes: object, spec: { readonly user?: string }) => boolean = () => true,
 ): OrchApi {
   const open: Transport['open'] = async (_, { method, path, body }) => {
-    const [place = ''] = path.split('?');
+    const [place = '', query = ''] = path.split('?');
     const isReview = method === 'POST' && place.endsWith('subjectaccessreviews');
-    const { [place]: found = 404 } = answers;
-    const status = isReview ? 201 : typeof found === 'number' ? found : 200;
+    // It remembers no version to watch from, so that watches list again after a moment.
+    const { [place]: found = 404 } = query.includes('watch=1') ? { [place]: 410 } : answers;
+    const status = isReview ? 201 : typeof found === 'number' ? found : found === 'unserved' ? 404 : 200;
     const { spec = {} } = JSON.parse(body ?? '{}');
     const value = isReview
       ? { status: { allowed: granted(spec.resourceAttributes, spec) } }
       : typeof found === 'number'
         ? { kind: 'Status', reason: found === 404 ? 'NotFound' : 'Forbidden', message: `${place} is refused` }
         : found;
-    const bytes = Readable.from([Buffer.from(JSON.stringify(value))]);
+    const text = found === 'unserved' ? '404 page not found' : JSON.stringify(value);
+    const bytes = Readable.from([Buffer.from(text)]);
     return Promise.resolve({ status, headers: {}, body: bytes });
   };
   const transport = { open, close: (): void => undefined };

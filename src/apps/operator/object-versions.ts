@@ -5,6 +5,7 @@ import { objectKey } from '../../kube/objects.ts';
 import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
 import { type Collection, collectionPath } from '../../kube/paths.ts';
 import type { WatchEvent } from '../../kube/watch.ts';
+import { watchIfServed } from '../../kube/watch-if-served.ts';
 import { supervise } from '../../runtime/supervise.ts';
 
 /** Objects of one kind that are watched. */
@@ -15,6 +16,8 @@ export interface WatchedKind {
   readonly names?: ReadonlySet<string>;
   /** `count`: only new and deleted objects cause a run, for objects that change often. */
   readonly triggers: 'every change' | 'count';
+  /** Whether it is no problem that an API server does not serve the kind. */
+  readonly mayBeUnserved?: true;
 }
 
 export interface VersionPorts extends RetryPorts {
@@ -66,9 +69,10 @@ export class ObjectVersions {
   }
 
   async #watch(kind: WatchedKind, signal: AbortSignal): Promise<void> {
-    const { api, log } = this.#ports;
-    const { collection, options } = kind;
-    const work = async (): Promise<void> => {
+    const { api, log, clock } = this.#ports;
+    const { collection, options, mayBeUnserved = false } = kind;
+    const onUnserved = (): void => void this.#problems.delete(collection.plural);
+    const watch = async (): Promise<void> => {
       for await (const event of api.watch(collection, { ...options, only: 'names' }, signal)) {
         this.#problems.delete(collection.plural);
         if (event.kind !== 'bookmark') this.#note(kind, event);
@@ -78,6 +82,7 @@ export class ObjectVersions {
       if (failures === 1) log.warning('watch failed', { kind: collection.plural, reason: reasonOf(cause) });
       this.#problems.set(collection.plural, reasonOf(cause));
     };
+    const work = mayBeUnserved ? async () => watchIfServed(clock, { watch, onUnserved }, signal) : watch;
     await keepRunning(this.#ports, { work, onFailure }, signal);
   }
 

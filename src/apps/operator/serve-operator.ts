@@ -4,6 +4,7 @@ import { crdManifests } from '../../install/cluster/definitions/crd-manifests.ts
 import { namespaceObject } from '../../install/cluster/cluster-objects.ts';
 import { OPERATOR, SYSTEM_NAMESPACE } from '../../install/cluster/names.ts';
 import { findObject, tryApply } from '../../kube/objects/apply.ts';
+import { SERVICE_CIDRS } from '../../kube/service-ranges.ts';
 import { NODES } from '../../kube/paths.ts';
 import { lead } from '../../runtime/lead.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
@@ -155,6 +156,7 @@ function watchedKinds(): readonly WatchedKind[] {
     { collection: INSTALLATIONS, options: {}, triggers: 'every change' },
     { collection: IP_POOLS, options: {}, triggers: 'every change' },
     { collection: NODES, options: {}, triggers: 'count' },
+    { collection: SERVICE_CIDRS, options: {}, triggers: 'every change', mayBeUnserved: true },
     { collection: NODE_REPORTS, options: WITH_ERRORS, triggers: 'every change' },
     ...CLUSTER_WIDE_KINDS.map((kind) => own(kind)),
     ...namespaced.map((kind) => own(kind, SYSTEM_NAMESPACE)),

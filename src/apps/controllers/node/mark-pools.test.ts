@@ -27,7 +27,7 @@ describe.each(['orch', 'kvv3'] as const)('the marks of pools, on %s', (datastore
   const { node: settings } = controllersSettings({}, datastore);
   let store: Store;
   let orchestrator: Store;
-  let answers: Record<string, object | number>;
+  let answers: Record<string, object | number | 'unserved'>;
   let locked: boolean;
   let stop: AbortController;
   let ended: Promise<void>;
@@ -129,6 +129,19 @@ describe.each(['orch', 'kvv3'] as const)('the marks of pools, on %s', (datastore
       await store.setPoolStatus({ name: 'pods', resourceVersion: pool?.metadata.resourceVersion ?? '' }, status, never);
       await expectMarks(wanted);
     }
+  });
+
+  it('need no ranges of Services, which an API server without the kind is not asked for again and again', async () => {
+    let asked = 0;
+    Object.defineProperty(answers, SERVICE_CIDRS, { get: () => ((asked += 1), 'unserved') });
+    await store.createResource(poolOf('pods', '10.244.0.0/16'), never);
+    await store.createResource(onNetwork('a', { ipv4Address: '10.0.0.5/8' }), never);
+    start(20);
+    await expectMarks({ pods: 'it overlaps 10.0.0.0/8, the network of node "a"' });
+    await until(async () => Promise.resolve(asked > 1), 'the watch has begun');
+    const before = asked;
+    await systemClock.sleep(200, never);
+    expect(asked).toBe(before);
   });
 
   it('stay as they are while the datastore is locked, and while ranges of Services cannot be read', async () => {

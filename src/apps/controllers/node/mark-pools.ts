@@ -3,18 +3,16 @@ import { isNetplugError } from '../../../base/errors.ts';
 import type { NodeControllerSettings } from '../../../config/controllers-settings.ts';
 import type { FollowedRecord } from '../../../datastore/follow.ts';
 import { compareText } from '../../../datastore/order.ts';
-import { readServiceRanges } from '../../../kube/service-ranges.ts';
 import { clusterRanges, type NodeRanges, overlapsOfPools, rangesOfNode } from '../../../model/cluster-ranges.ts';
 import { markOf, overlapMessage, overlapStatus } from '../../../model/ip-pool-status.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Controller, ControllerPorts, RunningController } from '../controller.ts';
 import { type Feed, type Observed, type ObservedChange, resourcesOfFeed } from '../observed.ts';
+import { FollowedServiceRanges } from './followed-service-ranges.ts';
 import { NODE_RECORDS, ORCHESTRATOR_NODES } from './node-controller.ts';
 import { POOL_RECORDS } from './pool-controller.ts';
 
 const NAME = 'node-pool-marks';
-/** The ranges of Services are not followed: they seldom change. */
-const PERIOD_MS = 60_000;
 
 /** Marks the pools that overlap what nodes, Services or an older pool use, and removes the mark when that has gone. */
 export function poolMarkController({ nodeRecords }: NodeControllerSettings): Controller {
@@ -23,7 +21,6 @@ export function poolMarkController({ nodeRecords }: NodeControllerSettings): Con
   return {
     name: NAME,
     feeds: [POOL_RECORDS, ...nodeFeeds],
-    periodMs: PERIOD_MS,
     start: (ports, observed) => new MarkRun(ports, { observed, nodeFeeds }),
   };
 }
@@ -32,6 +29,7 @@ class MarkRun implements RunningController {
   readonly #ports: ControllerPorts;
   readonly #observed: Observed;
   readonly #nodeFeeds: readonly Feed[];
+  readonly #services: FollowedServiceRanges;
   #isDue = false;
 
   constructor(
@@ -41,6 +39,7 @@ class MarkRun implements RunningController {
     this.#ports = ports;
     this.#observed = observed;
     this.#nodeFeeds = nodeFeeds;
+    this.#services = new FollowedServiceRanges(ports);
   }
 
   /** Most changes of nodes are heartbeats of kubelets, which say nothing new about addresses. */
@@ -49,13 +48,20 @@ class MarkRun implements RunningController {
     return this.#isDue;
   }
 
+  async follow(trigger: () => void, signal: AbortSignal): Promise<void> {
+    await this.#services.follow(() => {
+      this.#isDue = true;
+      trigger();
+    }, signal);
+  }
+
   async reconcile(_: { readonly isFull: boolean }, signal: AbortSignal): Promise<void> {
     this.#isDue = false;
-    const { api, metrics } = this.#ports;
+    const { metrics } = this.#ports;
     const pools = resourcesOfFeed(this.#observed, POOL_RECORDS, 'IPPool');
     const overlaps = overlapsOfPools(
       pools,
-      clusterRanges({ nodes: this.#nodes(), serviceCidrs: await readServiceRanges(api, signal) }),
+      clusterRanges({ nodes: this.#nodes(), serviceCidrs: await this.#services.current(signal) }),
     );
     metrics.setProblems(
       NAME,

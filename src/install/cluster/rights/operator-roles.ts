@@ -89,7 +89,7 @@ export function operatorRoles(systemNamespace: string): {
         own(['ippools'], [...READ, 'create', 'patch'], 'Pools of the installation; it never deletes one'),
         own(['nodereports'], FOLLOW, 'What agents know to be wrong, for the status of the installation'),
         core(['nodes'], FOLLOW, 'Addresses and pod CIDRs, which pools must not overlap, and the number of nodes'),
-        networking(['servicecidrs'], ['list'], 'Addresses of services, which pools must not overlap'),
+        networking(['servicecidrs'], FOLLOW, 'Addresses of services, which pools must not overlap'),
         core(['events'], ['create'], 'Fields that it takes over or changes back'),
         core(['namespaces'], READ, 'Changes of the namespace of netplug'),
         only([systemNamespace], core(['namespaces'], ['create', 'patch'], 'The namespace of netplug')),

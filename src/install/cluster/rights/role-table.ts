@@ -254,7 +254,7 @@ export const ROLES = {
     rules: [
       core(['pods', 'nodes'], READ, 'What they mirror, and whether it is really gone before a record is deleted'),
       core(['events'], ['create'], 'What a person should know of an object'),
-      networking(['servicecidrs'], ['list'], 'Addresses of Services, which pools must not overlap'),
+      networking(['servicecidrs'], FOLLOW, 'Addresses of Services, which pools must not overlap'),
     ],
   },
   'netplug-orch-controllers-mirror': {
