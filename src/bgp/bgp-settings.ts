@@ -3,7 +3,7 @@ import {
   type BgpConfiguration,
   type BgpConfigurationSpec,
 } from '../model/bgp-configuration.ts';
-import type { PasswordReference } from './session.ts';
+import type { BfdTimers, PasswordReference } from './session.ts';
 
 export type BgpLogSeverity = NonNullable<BgpConfigurationSpec['logSeverityScreen']>;
 
@@ -16,6 +16,7 @@ export interface BgpSettings {
   readonly logSeverity: BgpLogSeverity;
   readonly meshPassword: PasswordReference | undefined;
   readonly meshRestartTimeS: number;
+  readonly meshBfd: BfdTimers | undefined;
 }
 
 export const DEFAULT_PORT = 179;
@@ -32,6 +33,7 @@ export function bgpSettingsOf(nodeName: string, configurations: readonly BgpConf
     logSeverity: own?.logSeverityScreen ?? cluster?.logSeverityScreen ?? 'Info',
     meshPassword: cluster?.nodeMeshPassword,
     meshRestartTimeS: cluster?.nodeMeshMaxRestartTime ?? DEFAULT_RESTART_TIME_S,
+    meshBfd: cluster?.nodeMeshBfd,
   };
 }
 

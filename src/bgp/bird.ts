@@ -6,7 +6,7 @@ import { errnoOf, NetplugError } from '../base/errors.ts';
 import { exec } from '../base/exec.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
 import { askBird, birdEnds, birdFailed, type BirdReply } from './control-socket.ts';
-import { readSessions, type SessionStatus } from './read-status.ts';
+import { hasBfd, readBfdStates, readSessions, type SessionStatus } from './read-status.ts';
 
 export interface BirdPlaces {
   /** The folder of this BIRD: configuration, socket, process id and log. */
@@ -22,6 +22,7 @@ const ANSWER_MS = 10_000;
 const REFUSED = 8000;
 /** The answer to `configure` of a BIRD that was asked to exit. */
 const SHUTTING_DOWN = 6;
+const REFUSED_HINT = 'See the log of BIRD beside its configuration. Peers with bfd need BIRD 2.0.8 or later';
 /** Pattern of the names of BGP protocols. */
 const SESSIONS = '"peer_*"';
 
@@ -85,7 +86,9 @@ export class Bird {
   /** Returns the sessions ordered by name; undefined while BIRD does not run. */
   async status(signal: AbortSignal): Promise<readonly SessionStatus[] | undefined> {
     const reply = await this.#ask('show protocols all', signal);
-    return reply === undefined ? undefined : readSessions(reply);
+    if (reply === undefined) return undefined;
+    const bfd = hasBfd(reply) ? await this.#ask('show bfd sessions', signal) : undefined;
+    return readSessions(reply, readBfdStates(bfd ?? []));
   }
 
   /** Begins the sessions, which BIRD disables when it cannot listen. */
@@ -178,7 +181,7 @@ export class Bird {
     const { status, stdout, stderr } = await exec(file, args, { signal: either }).catch((cause: unknown) => {
       throw errnoOf(cause) === 'ENOENT' ? birdMissing(file, cause) : cause;
     });
-    if (status !== 0) throw birdFailed(`starting BIRD failed: ${`${stderr}${stdout}`.trim()}`);
+    if (status !== 0) throw birdFailed(`starting BIRD failed: ${`${stderr}${stdout}`.trim()}`, REFUSED_HINT);
     return 'started';
   }
 
@@ -192,7 +195,7 @@ export class Bird {
 function refuseRefusal(reply: BirdReply, what: string): void {
   const last = reply.at(-1);
   if (last?.code === SHUTTING_DOWN) throw birdFailed('BIRD is exiting');
-  if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses ${what}: ${last.text}`);
+  if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses ${what}: ${last.text}`, REFUSED_HINT);
 }
 
 function notStarted(): NetplugError {

@@ -78,9 +78,6 @@ function readLine(line: string, codeBefore: number): ReplyLine {
   return code === undefined ? { code: codeBefore, text: line.slice(1) } : { code: Number(code), text: text ?? '' };
 }
 
-export function birdFailed(state: string, cause?: unknown): NetplugError {
-  return new NetplugError('bgp/bird-failed', `Cannot route by BGP: ${state}`, {
-    hint: 'See the log of BIRD beside its configuration',
-    cause,
-  });
+export function birdFailed(state: string, hint = 'See the log of BIRD beside its configuration'): NetplugError {
+  return new NetplugError('bgp/bird-failed', `Cannot route by BGP: ${state}`, { hint });
 }

@@ -111,12 +111,33 @@ describe('peers by address', () => {
     expect(sessions.get('10')?.sourceAddress).toEqual({ family: 4, value: 0xac1f0002n });
   });
 
+  it('have BFD of their own resource, and the mesh that of the cluster', () => {
+    const [own, mesh] = [
+      { intervalMs: 100, multiplier: 5 },
+      { intervalMs: 300, multiplier: 3 },
+    ];
+    const configurations = [bgpConfigurationOf({ nodeMeshBfd: mesh })];
+    const peers = [
+      bgpPeerOf('a', { peerIP: '172.31.0.9', asNumber: 65_001, bfd: own }),
+      bgpPeerOf('b', { peerIP: '172.31.0.10', asNumber: 65_001 }),
+    ];
+    const sessions = sessionsOf({ configurations, peers });
+    expect(['3', '9', '10'].map((peer) => sessions.get(peer)?.bfd)).toEqual([mesh, own, undefined]);
+    expect(sessionsOf({}).get('3')?.bfd).toBeUndefined();
+  });
+
   it('exclude the node itself and unreachable peers, with the reason', () => {
     const peers = [
       bgpPeerOf('self', { peerIP: '172.31.0.2', asNumber: 64_512 }),
       bgpPeerOf('link', { peerIP: 'fe80::1', asNumber: 64_512 }),
       bgpPeerOf('none', { peerIP: '::', asNumber: 64_512 }),
       bgpPeerOf('other-family', { peerIP: '2001:db8::1', asNumber: 64_512 }),
+      bgpPeerOf('stored', {
+        peerIP: '172.31.0.9',
+        asNumber: 64_512,
+        sourceAddress: 'None',
+        bfd: { intervalMs: 300, multiplier: 3 },
+      }),
     ];
     const { sessions, problems } = plan({ nodes: [bgpNodeOf(2, { ipv6Address: undefined })], peers });
     expect(sessions).toEqual([]);
@@ -124,6 +145,7 @@ describe('peers by address', () => {
       'BGPPeer.link.spec.peerIP: no session with fe80::1: a link-local address does not identify the link',
       'BGPPeer.none.spec.peerIP: no session with ::: the unspecified address identifies no peer',
       'BGPPeer.other-family.spec.peerIP: no session with 2001:db8::1: node "node-2" has no IPv6 address',
+      'BGPPeer.stored.spec.peerIP: no session with 172.31.0.9: BFD needs sourceAddress "UseNodeIP"',
     ]);
   });
 

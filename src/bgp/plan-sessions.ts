@@ -70,6 +70,7 @@ function sessionWith(wanted: WantedPeer, { self, world, settings }: Side): Plann
     restartTimeS: spec === undefined ? settings.meshRestartTimeS : (spec.maxRestartTime ?? DEFAULT_RESTART_TIME_S),
     allowedOwnAs: spec?.numAllowedLocalASNumbers ?? 0,
     ttlSecurityHops: spec?.ttlSecurity,
+    bfd: spec === undefined ? settings.meshBfd : spec.bfd,
     passwordReference: spec === undefined ? settings.meshPassword : spec.password,
   };
 }
@@ -91,6 +92,8 @@ function whyUnusable(self: Speaker, { address, resource }: WantedPeer): string |
   const isBound = resource?.spec.sourceAddress !== 'None';
   if (isBound && self.addresses[address.family] === undefined)
     return `node "${self.name}" has no IPv${String(address.family)} address`;
+  // Writers refuse it; a stored one would make BIRD refuse every session.
+  if (!isBound && resource?.spec.bfd !== undefined) return 'BFD needs sourceAddress "UseNodeIP"';
   return undefined;
 }
 

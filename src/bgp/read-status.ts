@@ -1,4 +1,4 @@
-import { type Address, tryParseAddress } from '../net/address.ts';
+import { type Address, formatAddress, tryParseAddress } from '../net/address.ts';
 import type { BirdReply } from './control-socket.ts';
 import { describedSession } from './render-session.ts';
 import type { SessionKind } from './session.ts';
@@ -17,9 +17,14 @@ export interface SessionStatus {
   readonly sinceMs: number;
   /** The last error; empty when there was none. */
   readonly info: string;
+  /** State by RFC 5880: `Up`, `Down`, `Init` or `AdminDown`; undefined where BFD does not watch the peer. */
+  readonly bfd: string | undefined;
   readonly routesImported: number;
   readonly routesExported: number;
-  /** Time for which the peer of an established session keeps routes while BIRD restarts (RFC 4724), in seconds. */
+  /**
+   * Time for which the peer of an established session keeps routes while BIRD restarts (RFC 4724), in seconds. It does not
+   * while BFD is up, which ends with BIRD.
+   */
   readonly keepsRoutesS: number;
 }
 
@@ -28,9 +33,27 @@ const ROW = /^(?<name>\S+)\s+BGP\s+\S+\s+\S+\s+(?<since>\S+)\s*(?<state>\S*)\s*(
 const NO_SOCKET = 'No listening socket';
 const ROW_CODE = 1002;
 const DETAIL_CODE = 1006;
+const BFD_ROW = /^(?<address>\S+)\s+\S+\s+(?<state>Up|Down|Init|AdminDown)\s/;
+const BFD_CODE = 1020;
 
-/** Returns the sessions in a reply to `show protocols all`, in the order of the configuration. */
-export function readSessions(reply: BirdReply): SessionStatus[] {
+/** Reports whether a reply to `show protocols all` has BFD. */
+export function hasBfd(reply: BirdReply): boolean {
+  return reply.some(({ code, text }) => code === ROW_CODE && /^\S+\s+BFD\s/.test(text));
+}
+
+/** Returns the states in a reply to `show bfd sessions`, by the address of the peer. */
+export function readBfdStates(reply: BirdReply): ReadonlyMap<string, string> {
+  const states = new Map<string, string>();
+  for (const { code, text } of reply) {
+    const { address = '', state = '' } = (code === BFD_CODE ? BFD_ROW.exec(text)?.groups : undefined) ?? {};
+    const peer = tryParseAddress(address);
+    if (peer !== undefined) states.set(formatAddress(peer), state);
+  }
+  return states;
+}
+
+/** Returns the sessions in a reply to `show protocols all`, in the order of the configuration. `bfd` is from `readBfdStates`. */
+export function readSessions(reply: BirdReply, bfd: ReadonlyMap<string, string>): SessionStatus[] {
   const sessions: SessionStatus[] = [];
   for (const [index, { code, text }] of reply.entries()) {
     const row = code === ROW_CODE ? ROW.exec(text)?.groups : undefined;
@@ -41,12 +64,15 @@ export function readSessions(reply: BirdReply): SessionStatus[] {
       row,
       rest.slice(0, end === -1 ? undefined : end).map((line) => line.text),
     );
-    if (session !== undefined) sessions.push(session);
+    if (session !== undefined) sessions.push({ ...session, bfd: bfd.get(formatAddress(session.peerAddress)) });
   }
   return sessions;
 }
 
-function readSession(row: Readonly<Record<string, string>>, details: readonly string[]): SessionStatus | undefined {
+function readSession(
+  row: Readonly<Record<string, string>>,
+  details: readonly string[],
+): Omit<SessionStatus, 'bfd'> | undefined {
   const described = describedSession(detailOf(details, 'Description') ?? '');
   const peerAddress = tryParseAddress(detailOf(details, 'Neighbor address') ?? '');
   // A protocol that netplug did not configure.

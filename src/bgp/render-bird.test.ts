@@ -18,6 +18,7 @@ function render(password: string, refused: readonly string[] = []): BirdConfig {
         asNumber: 65_001,
         ttlSecurity: 2,
         numAllowedLocalASNumbers: 1,
+        bfd: { intervalMs: 300, multiplier: 3 },
         password: { file: '/etc/netplug/bgp/router' },
       }),
     ],

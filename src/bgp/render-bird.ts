@@ -58,6 +58,8 @@ export function renderBird(input: BirdInput): BirdConfig {
     '',
     'protocol device { scan time 10; }',
     `protocol direct { ipv4; ipv6; interface -${quoted(`${podLinkPrefix}*`)}, "*"; }`,
+    // Without sessions that use it, it would still take the ports of BFD.
+    ...(sessions.some(({ bfd }) => bfd !== undefined) ? ['protocol bfd {}'] : []),
     '',
     ...FAMILIES.flatMap((family) => [
       ...renderFilters(

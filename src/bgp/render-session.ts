@@ -1,7 +1,7 @@
 import { at, type Problem } from '../base/problem.ts';
 import { formatAddress } from '../net/address.ts';
 import { quoteText } from './quote-text.ts';
-import type { ReadySession, SessionKind } from './session.ts';
+import type { BfdTimers, ReadySession, SessionKind } from './session.ts';
 
 /** The limit of the kernel (TCP_MD5SIG_MAXKEYLEN). */
 const LONGEST_PASSWORD_BYTES = 80;
@@ -22,6 +22,7 @@ export function renderSession(session: ReadySession): { readonly text: string } 
     ...(password === '' ? [] : [`password ${password};`]),
     ...(session.allowedOwnAs === 0 ? [] : [`allow local as ${String(session.allowedOwnAs)};`]),
     ...(session.ttlSecurityHops === undefined ? [] : ['ttl security;']),
+    ...(session.bfd === undefined ? [] : [bfdText(session.bfd)]),
     'connect delay time 2;',
     'connect retry time 5;',
     'error wait time 5, 30;',
@@ -50,6 +51,14 @@ export function describedSession(
 function reachText({ reach, ttlSecurityHops }: ReadySession): string {
   if (reach === 'direct' && (ttlSecurityHops ?? 1) === 1) return 'direct;';
   return ttlSecurityHops === undefined ? 'multihop;' : `multihop ${String(ttlSecurityHops)};`;
+}
+
+/**
+ * Without `graceful`, BIRD drops the routes of a lost peer at once instead of keeping them for the restart time. BFD of BIRD ends
+ * with the process, so that no peer can tell a restart of BIRD from a lost node.
+ */
+function bfdText({ intervalMs, multiplier }: BfdTimers): string {
+  return `bfd { interval ${String(intervalMs)} ms; multiplier ${String(multiplier)}; };`;
 }
 
 function channelLines({ family, accepts, announces, nextHop, peerNode }: ReadySession): string[] {

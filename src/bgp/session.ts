@@ -1,8 +1,11 @@
-import type { PasswordSource } from '../model/spec-types.ts';
+import type { BfdSettings, PasswordSource } from '../model/spec-types.ts';
 import type { InferOutput } from 'valibot';
 import type { Address, Family } from '../net/address.ts';
 
 export type PasswordReference = Readonly<InferOutput<typeof PasswordSource>>;
+
+/** Times of BFD: `intervalMs` between packets, of which `multiplier` in a row must be missing. */
+export type BfdTimers = Readonly<Pick<InferOutput<typeof BfdSettings>, 'intervalMs' | 'multiplier'>>;
 
 /** The origin of a session: the full mesh of nodes, a peer of selected nodes, or a peer of every node. */
 export type SessionKind = 'mesh' | 'node' | 'global';
@@ -37,6 +40,8 @@ interface Session {
   readonly allowedOwnAs: number;
   /** Largest number of hops to the peer; undefined where the TTL is not checked. */
   readonly ttlSecurityHops: number | undefined;
+  /** Set where BFD watches the peer. A session that has this also has a source address. */
+  readonly bfd: BfdTimers | undefined;
 }
 
 /** A session as resources ask for it. */

@@ -3,7 +3,15 @@ import { field, listOf, objectWith, optionalField, type SpecOf } from './field.t
 import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { mergeKey } from './schema-shape.ts';
-import { AsNumber, CidrText, LogSeverity, PasswordSource, wholeNumber, TrueOrFalse } from './spec-types.ts';
+import {
+  AsNumber,
+  BfdSettings,
+  CidrText,
+  LogSeverity,
+  PasswordSource,
+  wholeNumber,
+  TrueOrFalse,
+} from './spec-types.ts';
 
 const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
 const CommunityName = v.string('the name or value of a community');
@@ -46,6 +54,10 @@ const BGP_CONFIGURATION_FIELDS = {
   nodeMeshMaxRestartTime: optionalField(
     wholeNumber(1, 4095, 'seconds'),
     'How long routes of a node whose BIRD restarts are kept; 120 s unless set.',
+  ),
+  nodeMeshBfd: optionalField(
+    BfdSettings,
+    'BFD of the sessions of the mesh; fields as of `bfd` of a BGPPeer. Routes of a node then go while its BIRD restarts.',
   ),
 };
 

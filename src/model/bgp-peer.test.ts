@@ -20,6 +20,12 @@ describe('a BGP peer', () => {
     });
   });
 
+  it('gets the defaults of BFD with an empty object', () => {
+    expect(decodeResource(peer({ ...ROUTER, bfd: {} }))).toMatchObject({
+      resource: { spec: { bfd: { intervalMs: 300, multiplier: 3 } } },
+    });
+  });
+
   it.each([
     { ...ROUTER, node: 'n1', password: { file: '/etc/netplug/bgp/password' }, ttlSecurity: 1 },
     { nodeSelector: '!has(rr)', peerSelector: 'has(rr)' },
@@ -37,6 +43,10 @@ describe('a BGP peer', () => {
     [{ ...ROUTER, node: 'n1', nodeSelector: 'all()' }, 'spec.nodeSelector: excludes node'],
     [{ ...ROUTER, asNumber: '64513' }, 'write 64513 without quotes'],
     [{ ...ROUTER, asNumber: 4_294_967_296 }, 'spec.asNumber: found 4294967296'],
+    [{ ...ROUTER, bfd: { intervalMs: 49 } }, 'spec.bfd.intervalMs: found 49'],
+    [{ ...ROUTER, bfd: { multiplier: 1 } }, 'spec.bfd.multiplier: found 1'],
+    [{ ...ROUTER, bfd: { interval: 300 } }, 'spec.bfd.interval: is not a known field'],
+    [{ ...ROUTER, bfd: {}, sourceAddress: 'None' }, 'spec.bfd: needs sourceAddress "UseNodeIP"'],
     [{ ...ROUTER, password: {} }, 'spec.password'],
     [{ ...ROUTER, password: { file: '/etc/netplug/bgp/a', secretKeyRef: { name: 'a', key: 'b' } } }, 'not both'],
     [{ ...ROUTER, sourceAddress: 'none' }, 'did you mean "None"'],

@@ -4,7 +4,7 @@ import { type Address, type Family, tryParseAddress } from '../net/address.ts';
 import { column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
-import { AsNumber, flag, PasswordSource, SelectorText, wholeNumber } from './spec-types.ts';
+import { AsNumber, BfdSettings, flag, PasswordSource, SelectorText, wholeNumber } from './spec-types.ts';
 
 const PeerIp = v.pipe(
   v.string('an IP address, optionally with a port'),
@@ -38,6 +38,10 @@ const BGP_PEER_FIELDS = {
     wholeNumber(1, 255, 'hops'),
     'How many hops away the peer is at most, checked by TTL (RFC 5082).',
   ),
+  bfd: optionalField(
+    BfdSettings,
+    'Watches the peer by BFD, which must also be configured there: routes of a lost peer go within 1 s. {} has the defaults.',
+  ),
 };
 
 export type BgpPeerSpec = SpecOf<typeof BGP_PEER_FIELDS>;
@@ -62,6 +66,7 @@ export const BGP_PEER: KindDeclaration<BgpPeer> = {
   rules: [
     'node and nodeSelector exclude each other; with neither, all nodes have the peer.',
     'The peer is either peerIP with asNumber, or peerSelector without asNumber.',
+    'bfd needs sourceAddress "UseNodeIP".',
   ],
   schemaRules: {
     spec: {
@@ -71,6 +76,7 @@ export const BGP_PEER: KindDeclaration<BgpPeer> = {
         { not: { allOf: [{ not: { required: ['peerIP'] } }, { not: { required: ['peerSelector'] } }] } },
         { not: { required: ['peerIP'], not: { required: ['asNumber'] } } },
         { not: { required: ['peerSelector', 'asNumber'] } },
+        { not: { required: ['bfd', 'sourceAddress'], properties: { sourceAddress: { enum: ['None'] } } } },
       ],
     },
   },
@@ -113,4 +119,6 @@ function checkBgpPeer(spec: PartialOutput<typeof BGP_PEER_FIELDS>, refuse: Refus
     refuse('asNumber', 'missing; needed with peerIP is the AS number of the peer');
   if (spec.peerSelector !== undefined && spec.asNumber !== undefined)
     refuse('asNumber', 'excludes peerSelector: nodes have their own AS numbers');
+  if (spec.bfd !== undefined && spec.sourceAddress === 'None')
+    refuse('bfd', 'needs sourceAddress "UseNodeIP": BFD sends from an address that is known beforehand');
 }

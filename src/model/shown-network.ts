@@ -7,6 +7,8 @@ const SESSION = v.object({
   /** `mesh`, `node` or `global`. */
   kind: v.string(),
   state: v.string(),
+  /** Undefined where BFD does not watch the peer, and from an agent of an earlier release. */
+  bfd: v.optional(v.string()),
   since: v.string(),
   info: v.string(),
 });

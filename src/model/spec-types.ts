@@ -125,6 +125,18 @@ export const PasswordSource = v.pipe(
   ),
 );
 
+/** BFD beside a session of BGP (RFC 5880). */
+export const BfdSettings = objectWith('intervalMs and multiplier', {
+  intervalMs: field(
+    v.optional(wholeNumber(50, 10_000, 'milliseconds'), 300),
+    'Time between two packets of BFD, sent and received; the larger one of both sides applies.',
+  ),
+  multiplier: field(
+    v.optional(wholeNumber(2, 50), 3),
+    'How many packets in a row must be missing before the other side takes this one for lost.',
+  ),
+});
+
 /** A switch, in the words of an Installation. */
 export const Switch = oneOf(['Enabled', 'Disabled']);
 

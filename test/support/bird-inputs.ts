@@ -40,11 +40,16 @@ const sessions: fc.Arbitrary<ReadySession> = families.chain((family) =>
       restartTimeS: positive(4095),
       allowedOwnAs: uint(10),
       ttlSecurityHops: optional(positive(255)),
+      bfd: optional(
+        fc.record({ intervalMs: fc.integer({ min: 50, max: 10_000 }), multiplier: fc.integer({ min: 2, max: 50 }) }),
+      ),
       password: optional(fc.string({ unit: 'binary', maxLength: 100 })),
     })
     .map((session) => ({
       ...session,
       name: `peer_${session.peerAddress.value.toString(16)}_${String(session.peerPort)}`,
+      // Planned with a source only.
+      bfd: session.sourceAddress === undefined ? undefined : session.bfd,
       // Reflecting is for peers of the same AS, and planned for them only.
       reflectorClusterId: session.ownAs === session.peerAs ? session.reflectorClusterId : undefined,
     })),

@@ -40,10 +40,11 @@ export function shownNetwork(parts: NetworkParts): ShownParts {
       cidr: pool.spec.cidr,
       mode: modeName(mode),
     })),
-    bgp: sessions?.map(({ peerAddress, kind, state: name, sinceMs, info }) => ({
+    bgp: sessions?.map(({ peerAddress, kind, state: name, bfd, sinceMs, info }) => ({
       peer: formatAddress(peerAddress),
       kind,
       state: name,
+      ...(bfd === undefined ? {} : { bfd }),
       since: new Date(sinceMs).toISOString(),
       info,
     })),

@@ -57,6 +57,20 @@ export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
           ...(isDeaf({ info }) ? { remedy: DEAF, command: 'ss -ltnp' } : {}),
         })),
   },
+  {
+    id: 'bgp/bfd-down',
+    severity: 'warning',
+    expected: 'BFD up beside established sessions that use it',
+    remedy: 'Configure BFD on the peer too, and let UDP port 3784 pass, or 4784 to a peer behind a router',
+    command: 'netplugctl node status',
+    judge: ({ sessions }) =>
+      sessions
+        .filter(({ state, bfd = 'Up' }) => state === 'Established' && bfd !== 'Up')
+        .map(
+          ({ peer, kind, bfd }) =>
+            `BFD of the session with ${peer} (${kind}) is in state ${String(bfd)}: a loss is noticed late`,
+        ),
+  },
 ];
 
 export const BGP = topic({

@@ -169,7 +169,7 @@ describe('doctor checks of the kernel', () => {
   });
 });
 
-const session = (state: string) => ({ peer: '192.0.2.1', kind: 'mesh', state, since: '', info: '' });
+const session = (state: string, bfd = 'Up') => ({ peer: '192.0.2.1', kind: 'mesh', state, bfd, since: '', info: '' });
 const BGP: BgpFacts = { pools: ['"blue"'], bird: 'BIRD version 2.0.12', sessions: [session('Established')] };
 
 describe('doctor checks of BGP', () => {
@@ -177,6 +177,7 @@ describe('doctor checks of BGP', () => {
     'no-bird': { bird: undefined },
     'old-bird': { bird: 'BIRD version 1.6.8' },
     'session-down': { sessions: [session('Active')] },
+    'bfd-down': { sessions: [session('Established', 'Down')] },
   });
 
   it('do not require BIRD when no pool is in BGP mode', () => {

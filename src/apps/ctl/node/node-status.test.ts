@@ -64,7 +64,12 @@ describe('netplugctl node status', () => {
     const served = { server: 'netplug-typha-7d9f-x2k4', since: '2026-01-01T10:00:00Z', heardSecondsAgo: 1.2, moves: 1 };
     const fannedOut = { ...withoutBird, fanOut: served };
     const alone = { ...BROKEN, fanOut: { moves: 2, lastError: 'netplug-typha-7d9f-x2k4 is silent' } };
-    const all = [NETWORK, BROKEN, withoutBird, onlyBlue, { ...NETWORK, bgp: [] }, bare, fannedOut, alone];
+    const [mesh, router] = [
+      session('192.0.2.2', 'mesh', 'Established', ''),
+      session('198.51.100.1', 'global', 'Active', 'BFD session down'),
+    ];
+    const watched = { ...withoutBird, bgp: [{ ...mesh, bfd: 'Up' }, router] };
+    const all = [NETWORK, BROKEN, withoutBird, onlyBlue, { ...NETWORK, bgp: [] }, bare, fannedOut, alone, watched];
     const text = all.map((network) => renderNetwork(network, PLAIN)).join('\n----\n\n');
     await expect(text).toMatchFileSnapshot('../../../../test/golden/node-status.txt');
   });
@@ -97,7 +102,7 @@ describe('netplugctl node status', () => {
       ...BROKEN,
       node: evil,
       problems: [problem(evil, { remedy: evil, since: evil })],
-      bgp: [session(evil, evil, evil, evil)],
+      bgp: [{ ...session(evil, evil, evil, evil), bfd: evil }],
     };
     expect(renderNetwork(network, PLAIN)).not.toMatch(/(?!\n)\p{Cc}/u);
   });

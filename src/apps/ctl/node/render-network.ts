@@ -47,9 +47,17 @@ function sessions({ bgp, peers, pools }: ShownNetwork): string {
       : 'BGP: BIRD is not needed: no pool is in BGP mode\n';
   }
   if (bgp.length === 0) return 'BGP: BIRD runs without a peer\n';
+  const hasBfd = bgp.some(({ bfd }) => bfd !== undefined);
   return table(
-    ['PEER ADDRESS', 'PEER TYPE', 'STATE', 'SINCE', 'INFO'],
-    bgp.map(({ peer, kind, state, since, info }) => [peer, kind, state, since, info]),
+    ['PEER ADDRESS', 'PEER TYPE', 'STATE', ...(hasBfd ? ['BFD'] : []), 'SINCE', 'INFO'],
+    bgp.map(({ peer, kind, state, bfd = '', since, info }) => [
+      peer,
+      kind,
+      state,
+      ...(hasBfd ? [bfd] : []),
+      since,
+      info,
+    ]),
   );
 }
 

@@ -98,6 +98,7 @@ it('names the program on the port of BGP and what to do, and lets BIRD try again
       state: 'Down',
       sinceMs: 0,
       info: 'Error: No listening socket',
+      bfd: undefined,
       routesImported: 0,
       routesExported: 0,
       keepsRoutesS: 0,

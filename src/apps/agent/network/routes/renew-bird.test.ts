@@ -18,6 +18,7 @@ const session = {
   state: 'Established',
   sinceMs: 0,
   info: '',
+  bfd: undefined,
   routesImported: 0,
   routesExported: 0,
   keepsRoutesS: 60,
@@ -43,6 +44,13 @@ describe('a restart of BIRD', () => {
   ])('waits for a session that %s', (_case, change, reason) => {
     const expected = `the session with 192.0.2.2 ${reason}`;
     expect(reasonToWait([session, { ...session, ...change }], 2 * MINUTE_MS)).toBe(expected);
+  });
+
+  it('waits for a peer that would drop routes by BFD, and not for one whose BFD is down', () => {
+    expect(reasonToWait([session, { ...session, bfd: 'Up' }], 2 * MINUTE_MS)).toBe(
+      'the peer of the session with 192.0.2.2 would take it for lost by BFD',
+    );
+    expect(reasonToWait([{ ...session, bfd: 'Down' }], 2 * MINUTE_MS)).toBeUndefined();
   });
 
   it('waits for a peer that drops routes', () => {

@@ -80,14 +80,15 @@ export class BirdRenewal {
 
 /** Returns why a restart of BIRD could cost routes now, a clause. `nowMs` is in milliseconds since the epoch. */
 export function reasonToWait(
-  sessions: readonly Pick<SessionStatus, 'peerAddress' | 'state' | 'sinceMs' | 'keepsRoutesS'>[],
+  sessions: readonly Pick<SessionStatus, 'peerAddress' | 'state' | 'sinceMs' | 'bfd' | 'keepsRoutesS'>[],
   nowMs: number,
 ): string | undefined {
-  for (const { peerAddress, state, sinceMs, keepsRoutesS } of sessions) {
+  for (const { peerAddress, state, sinceMs, bfd, keepsRoutesS } of sessions) {
     const session = `the session with ${formatAddress(peerAddress)}`;
     if (!(nowMs - sinceMs >= SETTLED_MS)) return `${session} has changed its state within 2 minutes`;
     // A peer that has been away for longer has no routes that it could drop.
     if (state !== 'Established') continue;
+    if (bfd === 'Up') return `the peer of ${session} would take it for lost by BFD`;
     if (keepsRoutesS === 0) return `the peer of ${session} does not support graceful restart`;
     if (keepsRoutesS < RESTART_S)
       return `${session} has a graceful restart time of ${String(keepsRoutesS)} s, less than ${String(RESTART_S)} s`;
