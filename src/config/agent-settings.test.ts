@@ -30,6 +30,12 @@ it('prefers the environment to the configuration of the node, and that to the de
   ).toEqual(['NETPLUG_WARM_POOL_SIZE', 'AgentConfiguration node.a', 'AgentConfiguration default', 'built in']);
 });
 
+it.each([3784, 4784])('has UDP port %i of BFD among the failsafe ports of both directions', (port) => {
+  const { failsafeInboundHostPorts, failsafeOutboundHostPorts } = agentSettings({}, 'a', []).settings;
+  for (const ports of [failsafeInboundHostPorts, failsafeOutboundHostPorts])
+    expect(ports).toContainEqual({ protocol: 'UDP', port });
+});
+
 it('takes an empty list of failsafe ports as none, and an empty variable as not set', () => {
   const found = agentSettings({ NETPLUG_VXLAN_CHECKSUMS: '' }, NODE, [
     configured('default', { failsafeInboundHostPorts: [], vxlanChecksums: 'software' }),

@@ -17,7 +17,11 @@ export interface ExplainedSetting {
   readonly source: string;
 }
 
-const CLUSTER_PORTS = [179, 2379, 2380, 5473, 6443, 6666, 6667].map((port) => ({ protocol: 'TCP', port }) as const);
+/** UDP 3784 and 4784 are those of BFD, to peers in the own subnet and behind a router. */
+const CLUSTER_PORTS = [
+  ...[179, 2379, 2380, 5473, 6443, 6666, 6667].map((port) => ({ protocol: 'TCP', port }) as const),
+  ...[3784, 4784].map((port) => ({ protocol: 'UDP', port }) as const),
+];
 
 const BUILT_IN: EffectiveSettings = {
   logSeverityScreen: 'Info',
