@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { readVariable } from '../config/environment.ts';
+import { isSet, readVariable } from '../config/environment.ts';
 import { readText } from './read-text.ts';
 
 /** Returns the folder of netplug's state on this node. */
@@ -40,7 +40,6 @@ export function readOfferedMtu(env: NodeJS.ProcessEnv): number | undefined {
 
 /** Returns the folder of network configurations: as the environment says, else as `cni-conf-dir` in the state folder has it. */
 export function readConfDir(env: NodeJS.ProcessEnv): string {
-  const isSet = (env['NETPLUG_CNI_CONF_DIR'] ?? '') !== '';
-  const registered = isSet ? undefined : readText(join(stateDir(env), 'cni-conf-dir'));
+  const registered = isSet(env, 'NETPLUG_CNI_CONF_DIR') ? undefined : readText(join(stateDir(env), 'cni-conf-dir'));
   return registered ?? readVariable(env, 'NETPLUG_CNI_CONF_DIR');
 }
