@@ -1,3 +1,4 @@
+import { counted } from '../../../base/counted.ts';
 import { ownValue } from '../../../base/own-value.ts';
 import { PROXY_CHECK } from '../../../checks/cluster-checks.ts';
 import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requirements.ts';
@@ -97,6 +98,17 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
         .flatMap((device) => wrong(sysctls, `ipv4/conf/${device}/rp_filter`, '2')),
   },
   {
+    id: 'kernel/left-overs',
+    severity: 'warning',
+    expected: 'nothing of a network plugin that is no longer configured',
+    remedy: 'Remove it, as docs/install.md says for that plugin, or restart the node: none of it survives that',
+    judge: ({ leftOvers }) =>
+      leftOvers.map(({ plugin, devices, chains }) => {
+        const what = [...namesOf('device', devices), ...namesOf('chain', chains)].join(' and ');
+        return `${plugin} has left ${what}`;
+      }),
+  },
+  {
     id: 'kernel/tunnel-taken',
     severity: 'error',
     expected: `no VXLAN device of another program with the number ${String(VXLAN_VNI)} and the port ${String(VXLAN_PORT)}, where a pool needs them`,
@@ -160,6 +172,12 @@ export const KERNEL = topic({
   ],
   checks: KERNEL_CHECKS,
 });
+
+function namesOf(what: string, names: readonly string[]): readonly string[] {
+  if (names.length === 0) return [];
+  const shown = names.slice(0, 3).map((name) => `"${name}"`);
+  return [`${counted(names.length, what)} (${shown.join(', ')}${names.length > shown.length ? ', …' : ''})`];
+}
 
 function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): Fault[] {
   const found = ownValue(sysctls, path);

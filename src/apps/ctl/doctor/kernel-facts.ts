@@ -13,6 +13,7 @@ import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.t
 import { findDroppers, findUnread, type ForwardDropper, type UnreadFilter } from './forward-filter.ts';
 import { readForwardFilters, readLegacyFilters } from './read-forward-filters.ts';
 import { findUnconnectedPods, type UnconnectedPod } from '../../../install/host/unconnected-pods.ts';
+import { findLeftOvers, type LeftOver } from './left-overs.ts';
 import type { Sources } from './sources.ts';
 
 /** Kernel features that netplug may need. */
@@ -41,6 +42,8 @@ export interface KernelFacts {
   readonly incompleteLinks: readonly IncompleteLink[];
   /** Pods whose namespaces exist and that have no link, as far as the runtime has recorded them. */
   readonly unconnected: readonly UnconnectedPod[];
+  /** What other network plugins have left; none while one is configured, which then uses these. */
+  readonly leftOvers: readonly LeftOver[];
   /** VXLAN devices of other programs that have number and port of netplug's. */
   readonly rivals: readonly string[];
   /** Limits of the rates of pods. */
@@ -94,6 +97,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ),
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
+    leftOvers: (await sources.confFiles()).some(({ isOurs }) => !isOurs) ? [] : findLeftOvers(links, listed),
     ipvsDevices: links.filter((name) => name.startsWith('kube-ipvs')),
     unconnected: await findUnconnectedPods(kernel, sources.context.ports.machine.resultsDir),
     rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
