@@ -48,7 +48,7 @@ const block: fc.Arbitrary<IpBlock> = fc
       if (ordinal !== undefined) made = takeSlot(made, ordinal, { ...fields, id: `id-${String(index)}` });
     }
     const freed = taken.flatMap(([, , isFreed], index) => (isFreed ? [`id-${String(index)}`] : []));
-    return { ...freeSlots(made, new Set(freed)), node };
+    return { ...freeSlots(made, new Set(freed), 1_800_000_000), node };
   });
 
 describe('block records', () => {

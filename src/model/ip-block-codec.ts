@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { foreignRecord } from '../base/foreign-record.ts';
 import { type Cidr, cidrSize, formatCidr, tryReadCidr } from '../net/cidr.ts';
-import { type Allocation, blockFaults, CHOSEN_BY, type IpBlock } from './ip-block.ts';
+import { type Allocation, blockFaults, CHOSEN_BY, type IpBlock, type LastRelease } from './ip-block.ts';
 import type { Handle, NodeName } from './names.ts';
 import { issueText } from './read-schema.ts';
 
@@ -16,6 +16,8 @@ export interface BlockRecord {
   /** Absent when no address is requested. */
   readonly requested?: readonly number[];
   readonly free: string;
+  /** Absent when none is known. */
+  readonly released?: Readonly<Record<string, LastRelease>>;
 }
 
 /** Far above the largest allowed block; bounds the memory that a malicious record can use. */
@@ -30,6 +32,7 @@ export function encodeBlock(block: IpBlock): BlockRecord {
     ...(block.preallocated.size === 0 ? {} : { preallocated: Object.fromEntries(block.preallocated) }),
     ...(block.requested.size === 0 ? {} : { requested: [...block.requested] }),
     free: encodeRuns(block.queue),
+    ...(block.released.size === 0 ? {} : { released: Object.fromEntries(block.released) }),
   };
 }
 
@@ -37,7 +40,7 @@ export function encodeBlock(block: IpBlock): BlockRecord {
 export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { readonly problems: readonly string[] } {
   const shape = v.safeParse(blockRecord, raw);
   if (!shape.success) return { problems: shape.issues.map(issueText) };
-  const { node, slots, stock, wanted, preallocated = stock, requested = wanted, free } = shape.output;
+  const { node, slots, stock, wanted, preallocated = stock, requested = wanted, free, released } = shape.output;
   const cidr = readBlockCidr(shape.output.cidr);
   if (typeof cidr === 'string') return { problems: [cidr] };
   const queue = decodeRuns(free, Number(cidrSize(cidr)));
@@ -49,6 +52,7 @@ export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { reado
     preallocated: byOrdinal(preallocated),
     requested: new Set(requested),
     queue,
+    released: byOrdinal(released),
   };
   const problems = blockFaults(block);
   return problems.length === 0 ? { block } : { problems };
@@ -87,6 +91,8 @@ const ordinalKey = v.pipe(v.string(), v.regex(/^(0|[1-9]\d{0,5})$/, 'A slot is k
 const preallocatedIds = foreignRecord(ordinalKey, v.pipe(v.string(), v.minLength(1)));
 const ordinals = v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)));
 
+const lastRelease = v.looseObject({ at: v.pipe(v.number(), v.integer()), holder: v.string() });
+
 const blockRecord = v.object({
   format: v.literal(1),
   cidr: v.string(),
@@ -98,6 +104,7 @@ const blockRecord = v.object({
   stock: v.exactOptional(preallocatedIds, {}),
   wanted: v.exactOptional(ordinals, []),
   free: v.string(),
+  released: v.exactOptional(foreignRecord(ordinalKey, lastRelease), {}),
 });
 
 function byOrdinal<T>(record: Readonly<Record<string, T>>): ReadonlyMap<number, T> {

@@ -23,6 +23,14 @@ export interface Allocation {
   readonly considered?: readonly string[];
 }
 
+/** The last release of an address that is free. */
+export interface LastRelease {
+  /** Seconds since 1970. */
+  readonly at: number;
+  /** The pod that held it, `namespace/name`, or the handle of an attachment without a pod. */
+  readonly holder: string;
+}
+
 /**
  * The most bytes of an allocation without id, rank and considered pools. With those a slot takes at most 2 KiB, and the
  * largest block, with 512 slots, 1 MiB of the 1.5 MiB that etcd accepts.
@@ -64,6 +72,11 @@ export interface IpBlock {
   /** Pre-allocated ordinals that another node has requested, for the owner's agent to reclaim. */
   readonly requested: ReadonlySet<number>;
   readonly queue: readonly number[];
+  /**
+   * The last release of free addresses, by ordinal, for as long as they may cool down. None for an address that was never used,
+   * or that an older release of netplug freed.
+   */
+  readonly released: ReadonlyMap<number, LastRelease>;
 }
 
 /** Returns a block in which every address is free. */
@@ -75,6 +88,7 @@ export function emptyBlock(cidr: Cidr, node: NodeName | undefined): IpBlock {
     preallocated: new Map(),
     requested: new Set(),
     queue: Array.from({ length: Number(cidrSize(cidr)) }, (_, ordinal) => ordinal),
+    released: new Map(),
   };
 }
 

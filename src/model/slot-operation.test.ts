@@ -7,6 +7,7 @@ import { handleOf, type NodeName } from './names.ts';
 import {
   applyOperations,
   BlockDraft,
+  freeOperations,
   insistOn,
   reclaimOperations,
   type SlotOperation,
@@ -47,6 +48,23 @@ describe('operations on the slots of a block', () => {
     expect(applyOperations(held, [undoOf(take(0, 'old'))])).toBe(held);
   });
 
+  it('record who released an address and when, until it is assigned or pre-allocated, and nothing of an ADD that failed', () => {
+    const pod = { ...allocation('x'), namespace: 'shop', pod: 'web' };
+    const held = takeSlot(takeSlot(takeSlot(empty, 0, pod), 1, allocation('y')), 2, allocation('z'));
+    const used = applyOperations(
+      held,
+      freeOperations(held, ({ id }) => id !== 'z', 100),
+    )!;
+    const released = new Map([
+      [0, { at: 100, holder: 'shop/web' }],
+      [1, { at: 100, holder: String(allocation('y').handle) }],
+    ]);
+    expect(used.released).toEqual(released);
+    expect(applyOperations(used, [undoOf(take(2, 'z'))])?.released).toEqual(released);
+    const again = applyOperations(used, [take(0, 'w'), { kind: 'preallocate', block, ordinal: 1, id: 'run#1' }]);
+    expect(again?.released).toEqual(new Map());
+  });
+
   it('assign a reclaimed address next, and a requested one last', () => {
     const ids = new Map([0, 1, 2].map((ordinal) => [ordinal, `run#${String(ordinal)}`]));
     const withPreallocated = { ...preallocate(empty, ids), requested: new Set([1]) };
@@ -73,7 +91,7 @@ describe('operations on the slots of a block', () => {
       const from = [undefined, 'a0', slot.id][id];
       const all: SlotOperation[] = [
         take(ordinal, `a${String(id)}`, from),
-        undoOf(take(ordinal, `a${String(id)}`)),
+        undoOf(take(ordinal, `a${String(id)}`), 100),
         { kind: 'preallocate', ...slot },
         { kind: 'reclaim', ...slot },
         { kind: 'request', ...slot },
@@ -86,6 +104,7 @@ describe('operations on the slots of a block', () => {
         for (const each of operations) {
           now = applyOperations(now, [each]) ?? now;
           expect(blockFaults(now)).toEqual([]);
+          expect(now.queue).toEqual(expect.arrayContaining([...now.released.keys()]));
           expect(applyOperations(now, [each]) ?? now).toBe(now);
         }
       }),

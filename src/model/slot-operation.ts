@@ -1,6 +1,7 @@
 import { invariant, never } from '../base/errors.ts';
 import { type Cidr, formatCidr, sameCidr } from '../net/cidr.ts';
-import type { Allocation, IpBlock } from './ip-block.ts';
+import { lastHolderOf, noteRelease } from './cool-down.ts';
+import type { Allocation, IpBlock, LastRelease } from './ip-block.ts';
 import type { Handle, NodeName } from './names.ts';
 
 /** Identifies one slot. */
@@ -24,6 +25,8 @@ export interface FreeSlot extends Slot {
   readonly id: string;
   /** Identifies the attachment that holds the address until then. */
   readonly handle: Handle;
+  /** When the address was released, in seconds since 1970: it cools down from then on. Absent when it was never used. */
+  readonly releasedAt?: number;
 }
 
 /** Changes the holder of an address. It may be applied late and more than once, because ids are never reused. */
@@ -57,17 +60,24 @@ export function handleIn(operation: HolderOperation): Handle {
   return operation.kind === 'take' ? operation.allocation.handle : operation.handle;
 }
 
-/** Returns the operation that frees what a take records. */
-export function undoOf({ block, ordinal, allocation: { id, handle } }: TakeSlot): FreeSlot {
-  return { kind: 'free', block, ordinal, id, handle };
+/** Returns the operation that frees what a take records. Without `releasedAt` the address was never used. */
+export function undoOf({ block, ordinal, allocation }: TakeSlot, releasedAt?: number): FreeSlot {
+  return freeOf({ block, ordinal }, allocation, releasedAt);
 }
 
-/** Returns what frees every allocation of the block that passes `which`. */
-export function freeOperations({ cidr, slots }: IpBlock, which: (allocation: Allocation) => boolean): FreeSlot[] {
-  return [...slots].flatMap(([ordinal, allocation]) => {
-    const { id, handle } = allocation;
-    return which(allocation) ? { kind: 'free', block: cidr, ordinal, id, handle } : [];
-  });
+/** Returns what frees every allocation of the block that passes `which`. Without `releasedAt` none was ever used. */
+export function freeOperations(
+  { cidr: block, slots }: IpBlock,
+  which: (allocation: Allocation) => boolean,
+  releasedAt?: number,
+): FreeSlot[] {
+  return [...slots].flatMap(([ordinal, allocation]) =>
+    which(allocation) ? freeOf({ block, ordinal }, allocation, releasedAt) : [],
+  );
+}
+
+function freeOf(slot: Slot, { id, handle }: Allocation, releasedAt: number | undefined): FreeSlot {
+  return { kind: 'free', ...slot, id, handle, ...(releasedAt === undefined ? {} : { releasedAt }) };
 }
 
 /** Returns what frees every pre-allocated address of the block whose id passes `which`; they keep their order. */
@@ -89,6 +99,7 @@ export function applyOperations(block: IpBlock, operations: readonly SlotOperati
     preallocated: new Map(block.preallocated),
     requested: new Set(block.requested),
     queue: [...block.queue],
+    released: new Map(block.released),
   };
   for (const operation of operations) {
     invariant(sameCidr(operation.block, block.cidr), `an operation names a block other than ${formatCidr(block.cidr)}`);
@@ -144,6 +155,7 @@ type Draft = {
   readonly preallocated: Map<number, string>;
   readonly requested: Set<number>;
   readonly queue: number[];
+  readonly released: Map<number, LastRelease>;
 };
 
 function isApplied(
@@ -172,22 +184,29 @@ function isApplied(
 
 /** Returns false when the slot does not hold what the operation names. */
 function apply(draft: Draft, operation: SlotOperation): boolean {
-  const { slots, preallocated, requested, queue } = draft;
+  const { slots, preallocated, requested, queue, released } = draft;
   switch (operation.kind) {
     case 'take': {
       const { ordinal, from, allocation } = operation;
       const holds = slots.get(ordinal)?.id ?? preallocated.get(ordinal);
       if (holds !== from || (from === undefined && !dequeue(queue, ordinal))) return false;
       preallocated.delete(ordinal);
+      released.delete(ordinal);
       slots.set(ordinal, allocation);
       return true;
     }
-    case 'free':
-      slots.delete(operation.ordinal);
-      queue.push(operation.ordinal);
+    case 'free': {
+      const { ordinal, releasedAt } = operation;
+      const held = slots.get(ordinal);
+      if (held !== undefined && releasedAt !== undefined)
+        noteRelease(released, ordinal, { at: releasedAt, holder: lastHolderOf(held) });
+      slots.delete(ordinal);
+      queue.push(ordinal);
       return true;
+    }
     case 'preallocate':
       if (!dequeue(queue, operation.ordinal)) return false;
+      released.delete(operation.ordinal);
       preallocated.set(operation.ordinal, operation.id);
       return true;
     case 'reclaim':

@@ -10,10 +10,11 @@ export function takeSlot(block: IpBlock, ordinal: number, allocation: Allocation
   return edited(block, [{ kind: 'take', block: block.cidr, ordinal, from, allocation }]);
 }
 
-export function freeSlots(block: IpBlock, ids: ReadonlySet<string>): IpBlock {
+/** Without `releasedAt`, in seconds since 1970, the addresses were never used. */
+export function freeSlots(block: IpBlock, ids: ReadonlySet<string>, releasedAt?: number): IpBlock {
   return edited(
     block,
-    freeOperations(block, ({ id }) => ids.has(id)),
+    freeOperations(block, ({ id }) => ids.has(id), releasedAt),
   );
 }
 

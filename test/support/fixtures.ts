@@ -3,7 +3,11 @@ import type { ClusterInformation } from '../../src/model/cluster-information.ts'
 import type { HostEndpoint } from '../../src/model/host-endpoint.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
 import type { IpReservation } from '../../src/model/ip-reservation.ts';
-import type { IpamConfiguration, IpamConfigurationSpec } from '../../src/model/ipam-configuration.ts';
+import {
+  DEFAULT_IPAM_CONFIGURATION,
+  type IpamConfiguration,
+  type IpamConfigurationSpec,
+} from '../../src/model/ipam-configuration.ts';
 import type { NodeName } from '../../src/model/names.ts';
 import type { Node } from '../../src/model/node.ts';
 import type { PoolChoice } from '../../src/config/netconf.ts';
@@ -43,7 +47,7 @@ export function ipamConfigurationOf(spec: Partial<IpamConfigurationSpec>): IpamC
     apiVersion: 'netplug.io/v3',
     kind: 'IPAMConfiguration',
     metadata: { name: 'default' },
-    spec: { strictAffinity: false, maxBlocksPerNode: 0, ...spec },
+    spec: { ...DEFAULT_IPAM_CONFIGURATION, ...spec },
   };
 }
 

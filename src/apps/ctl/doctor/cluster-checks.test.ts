@@ -143,7 +143,7 @@ const RECORDS: Records = {
   nodes: [nodeOf('n1', { zone: 'a' })],
   reservations: [],
   blocks: [blockOf('10.0.0.0/26')],
-  config: { strictAffinity: false, maxBlocksPerNode: 2 },
+  config: { strictAffinity: false, maxBlocksPerNode: 2, cooldownSeconds: 30 },
   unreadable: [],
 };
 
@@ -195,7 +195,7 @@ describe('doctor checks of addresses', () => {
   });
 
   it('have no limit of blocks per node when maxBlocksPerNode is 0', () => {
-    const config = { strictAffinity: false, maxBlocksPerNode: 0 };
+    const config = { strictAffinity: false, maxBlocksPerNode: 0, cooldownSeconds: 30 };
     expect(judgeAll(ADDRESS_CHECKS, facts({ config }))).toEqual([]);
   });
 });

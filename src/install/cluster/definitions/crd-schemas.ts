@@ -73,6 +73,16 @@ export function blockSchema(): StructuralSchema {
         ...text,
         description: 'Free ordinals, next to assign first.',
       },
+      released: {
+        type: 'object',
+        additionalProperties: {
+          type: 'object',
+          required: ['at', 'holder'],
+          properties: { at: { type: 'integer', format: 'int64' }, holder: text },
+          ...KEEPS_UNKNOWN,
+        },
+        description: 'Free ordinals that may cool down: when they were released, in seconds since 1970, and by whom.',
+      },
     },
   });
 }
