@@ -32,6 +32,21 @@ it('releases the endpoint of a pod whose link cannot be created', async () => {
   expect(endpoints.size).toBe(1);
 });
 
+it('leaves an address that does not cool down when it fails, and DEL one that does', async () => {
+  const node = await memoryNode();
+  const cooling = (): number =>
+    [...node.database.state().blocks.values()].reduce(
+      (sum, { value }) => sum + (value === UNREADABLE ? 0 : value.released.size),
+      0,
+    );
+  node.kernel.failAt('create-link');
+  expect(await node.call('ADD')).not.toMatchObject({ status: 0 });
+  expect(cooling()).toBe(0);
+  expect(await node.call('ADD')).toMatchObject({ status: 0 });
+  expect(await node.call('DEL')).toMatchObject({ status: 0 });
+  expect(cooling()).toBe(1);
+});
+
 it('undoes nothing of an attachment that another call has taken over while it hung', async () => {
   const node = await memoryNode();
   let repeated: number | undefined;

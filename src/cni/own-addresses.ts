@@ -124,5 +124,5 @@ async function rollBack(
   const which = ({ id }: Allocation): boolean => taken.has(id);
   const { endpoint } = ownEndpoint(call);
   const undone = endpoint === undefined ? {} : { endpoint: { ...endpoint, unlessHeld: true } };
-  await release(ports, { node: call.node, which, ...undone }, signal);
+  await release(ports, { node: call.node, which, isUndo: true, ...undone }, signal);
 }

@@ -94,7 +94,12 @@ export type Change =
       readonly operations: readonly SlotOperation[];
       readonly returned?: ReadonlySet<string>;
     }
-  | { readonly kind: 'delete-block'; readonly before: Stored<IpBlock> }
+  | {
+      readonly kind: 'delete-block';
+      readonly before: Stored<IpBlock>;
+      /** When the addresses that it holds were released, in seconds since 1970, for a block that cannot be deleted any more. */
+      readonly releasedAt?: number | undefined;
+    }
   /**
    * With `over`, expects that the endpoint is as it was read, or that there is none, where endpoints are records: a write of a
    * process that died may arrive after its successor has written. Without it the last writer wins.

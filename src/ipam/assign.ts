@@ -185,6 +185,7 @@ async function releaseUnknown(
       {
         node,
         which: ({ id }) => ids.has(id),
+        isUndo: true,
         ...(endpoint === undefined ? {} : undoneEndpoint(endpoint)),
       },
       signal,
@@ -212,14 +213,14 @@ interface PlanQuestion {
 }
 
 async function planWithReads(
-  { store, ownRanges }: Pick<IpamPorts, 'store' | 'ownRanges'>,
+  { store, ownRanges, clock }: Pick<IpamPorts, 'store' | 'ownRanges' | 'clock'>,
   question: PlanQuestion,
   signal: AbortSignal,
 ): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
   const { request, view } = question;
   const pools = decodePools(view.pools, ownRanges?.());
   const requests = requestsOf(question, pools);
-  let input: PlanInput = { view, pools, extraBlocks: [], readCidrs: new Set() };
+  let input: PlanInput = { view, pools, nowMs: clock.now(), extraBlocks: [], readCidrs: new Set() };
   for (;;) {
     const plan = planAssign(input, request.node, requests);
     if (plan.kind === 'ready' || plan.kind === 'need-request') return plan;

@@ -1,9 +1,9 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Change, Claim, NodeView, Stored } from '../datastore/allocation-store.ts';
+import { lastHolderOf } from '../model/cool-down.ts';
 import { type Allocation, emptyBlock, holderOf, type IpBlock, hasAddressOf, isIdle } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import { isSameHolder, type NodeName } from '../model/names.ts';
-import { BlockDraft } from '../model/slot-operation.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import {
   addressAt,
@@ -11,7 +11,6 @@ import {
   cidrAround,
   cidrContains,
   cidrsOverlap,
-  compareCidrs,
   formatCidr,
   ordinalOf,
   sameCidr,
@@ -28,7 +27,9 @@ import {
 } from './assign-errors.ts';
 import { freeCidrs, overlapsOneOf } from './free-cidrs.ts';
 import { lockedError } from './locked.ts';
-import { freeOrdinals } from './free-ordinals.ts';
+import { type Cooling, freeOrdinals, readyOrdinals } from './free-ordinals.ts';
+import { byRelease, byRoom, candidatesIn } from './block-candidates.ts';
+import { blocksInOrder, changesOf, PlannedBlock } from './planned-block.ts';
 
 /** A request for one address. */
 export interface AddressRequest {
@@ -55,6 +56,8 @@ export interface AssignedAddress {
 export interface PlanInput {
   readonly view: NodeView;
   readonly pools: readonly Pool[];
+  /** The time of the plan, in milliseconds since 1970. */
+  readonly nowMs: number;
   readonly claims?: readonly Claim[];
   /** Blocks read in addition to the view, of this node or others. */
   readonly extraBlocks: readonly Stored<IpBlock>[];
@@ -74,35 +77,19 @@ export type AssignPlan =
   /** Request the pre-allocated address from the agent of the block's owner, then plan again. */
   | { readonly kind: 'need-request'; readonly block: Stored<IpBlock>; readonly ordinal: number };
 
-/** A block with the operations planned for it so far. */
-class PlannedBlock extends BlockDraft {
-  readonly stored: Stored<IpBlock> | undefined;
-  readonly pool: Pool | undefined;
-  /** The owner with which a new block is created. */
-  readonly owner: NodeName | undefined;
-
-  constructor(
-    block: IpBlock,
-    from: { readonly stored: Stored<IpBlock> } | { readonly pool: Pool; readonly owner: NodeName | undefined },
-  ) {
-    super(block);
-    this.stored = 'stored' in from ? from.stored : undefined;
-    this.pool = 'pool' in from ? from.pool : undefined;
-    this.owner = 'owner' in from ? from.owner : undefined;
-  }
-}
-
 /**
  * Plans every requested address together. For each one, the first that applies:
  * 1. the address that the attachment already holds;
  * 2. the specific address that was requested, in a new block without an owner unless there is one;
- * 3. the next free address of a block that the node owns;
+ * 3. the next free address of a block that the node owns, unless it cools down;
  * 4. an address of a new block;
- * 5. in the blocks of other nodes that were read so far (borrowed ones first, then 256 at a time): an empty block or one
+ * 5. the address of a block that the node owns which was released first;
+ * 6. in the blocks of other nodes that were read so far (borrowed ones first, then 256 at a time): an empty block or one
  *    without an owner, whose ownership moves to this node;
- * 6. without strict affinity, in the same blocks: an address of the block with the most free addresses, in pool order;
- * 7. without strict affinity, an address that another node has pre-allocated, requested from its agent.
- * An empty block in a later batch is not used when an earlier batch has a free address.
+ * 7. without strict affinity, in the same blocks: an address of the block with the most free addresses, in pool order;
+ * 8. without strict affinity, an address that another node has pre-allocated, requested from its agent.
+ * An empty block in a later batch is not used when an earlier batch has a free address. In the blocks of other nodes, addresses
+ * that cool down come after all others of the batch.
  * @throws store/locked, ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
  */
 export function planAssign(input: PlanInput, node: NodeName, requests: readonly AddressRequest[]): AssignPlan {
@@ -232,10 +219,10 @@ function planAnyAddress(state: PlanState, request: AddressRequest): PlannedAddre
   const { input, node, blocks } = state;
   const { eligible } = request.selection;
   if (eligible.length === 0) throw exhaustedError({ request, node, input, atLimit: false });
-  const own = [...blocks.values()].filter(({ block }) => block.node === node).sort(byCidr);
+  const own = [...blocks.values()].filter(({ block }) => block.node === node).sort(blocksInOrder);
   for (const pool of eligible) {
     for (const planned of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
-      const [ordinal] = freeOrdinals(planned.block, state.reserved);
+      const [ordinal] = readyOrdinals(planned.block, state.reserved, coolingFor(state, request));
       if (ordinal !== undefined) return assignOrdinal(planned, ordinal, { request, pool });
     }
   }
@@ -250,8 +237,29 @@ function planAnyAddress(state: PlanState, request: AddressRequest): PlannedAddre
   const atLimit = isAtLimit(state, request.family, 'any');
   return (
     (atLimit ? undefined : planNewBlock(state, request, input.claims)) ??
+    planCooling(state, request, own) ??
     planFromOtherNodes(state, request, { atLimit, claims: input.claims })
   );
+}
+
+/** What says whether an address cools down for the request: it does not for its last holder. */
+function coolingFor({ input }: PlanState, { allocation }: AddressRequest): Cooling {
+  const seconds = input.view.config.cooldownSeconds;
+  return { nowMs: input.nowMs, seconds, holder: lastHolderOf(allocation) };
+}
+
+/** Plans the address of an own block that has cooled down longest: no other one is left, or only in blocks of other nodes. */
+function planCooling(
+  state: PlanState,
+  request: AddressRequest,
+  own: readonly PlannedBlock[],
+): AssignedAddress | undefined {
+  const options = { reserved: state.reserved, cooling: coolingFor(state, request) };
+  for (const pool of request.selection.eligible) {
+    const [first] = candidatesIn(pool, own, options).sort(byRelease);
+    if (first !== undefined) return assignOrdinal(first.planned, first.ordinal, { request, pool });
+  }
+  return undefined;
 }
 
 /** Returns the CIDRs whose claims any of the requests may need, so that claims are read once. */
@@ -313,7 +321,11 @@ function planFromOtherNodes(
 ): PlannedAddressOrRead {
   const { input, node } = state;
   const { eligible } = request.selection;
-  const candidates = eligible.flatMap((pool) => otherBlocksWithFreeAddress(state, pool));
+  const others = [...state.blocks.values()].filter(({ block }) => block.node !== node);
+  const options = { reserved: state.reserved, cooling: coolingFor(state, request) };
+  const offers = eligible.flatMap((pool) => candidatesIn(pool, others, options).sort(byRoom));
+  const ready = offers.filter(({ isCooling }) => !isCooling);
+  const candidates = ready.length > 0 ? ready : offers;
   const claimable =
     candidates.find(({ planned }) => isIdle(planned.block)) ??
     candidates.find(({ planned }) => planned.block.node === undefined);
@@ -358,23 +370,6 @@ function unreadBlocks({ blocks, input }: PlanState, claims: readonly Claim[]): C
     .filter((cidr) => !input.readCidrs.has(formatCidr(cidr)) && !blocks.has(formatCidr(cidr)));
 }
 
-/** Returns blocks of other nodes in the pool that have a free address, most free addresses first. */
-function otherBlocksWithFreeAddress(
-  { blocks, node, reserved }: PlanState,
-  pool: Pool,
-): { planned: PlannedBlock; pool: Pool; ordinal: number }[] {
-  return [...blocks.values()]
-    .filter(({ block }) => block.node !== node && cidrContains(pool.cidr, block.cidr))
-    .flatMap((planned) => {
-      const [ordinal] = freeOrdinals(planned.block, reserved);
-      return ordinal === undefined ? [] : [{ planned, pool, ordinal }];
-    })
-    .sort(({ planned: a }, { planned: b }) => {
-      const room = b.block.queue.length - a.block.queue.length;
-      return room === 0 ? byCidr(a, b) : room;
-    });
-}
-
 function addBlock(
   { blocks }: PlanState,
   { cidr, pool, owner }: { readonly cidr: Cidr; readonly pool: Pool; readonly owner: NodeName | undefined },
@@ -398,16 +393,4 @@ function assignOrdinal(
 function takeOver(planned: PlannedBlock, node: NodeName): void {
   const { cidr: block, node: from } = planned.block;
   planned.apply([{ kind: 'change-owner', block, from, to: node }]);
-}
-
-function changesOf(planned: PlannedBlock): Change[] {
-  const { stored, pool, operations } = planned;
-  if (stored !== undefined)
-    return operations.length === 0 ? [] : [{ kind: 'update-block', before: stored, operations }];
-  const block = emptyBlock(planned.block.cidr, planned.owner);
-  return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored, operations }];
-}
-
-function byCidr(a: PlannedBlock, b: PlannedBlock): number {
-  return compareCidrs(a.block.cidr, b.block.cidr);
 }

@@ -38,16 +38,20 @@ const ENDPOINTS_PER_STEP = 50;
 /**
  * Plans the removal of a node from the address manager: endpoints first, because an address may be assigned to another
  * attachment once its block says that it is free. One block per commit, so that a conflict delays no other block.
+ * Addresses of blocks that stay cool down from `releasedAt` on, in seconds since 1970.
  */
-export function planRetirement({ node, owned, borrowed, endpoints }: Holdings): readonly RetireStep[] {
+export function planRetirement(
+  { node, owned, borrowed, endpoints }: Holdings,
+  releasedAt?: number,
+): readonly RetireStep[] {
   const steps: RetireStep[] = [];
   for (const some of slicesOf(endpoints, ENDPOINTS_PER_STEP)) {
     const changes = some.map((before): Change => ({ kind: 'delete-endpoint', before }));
     steps.push({ changes, retired: { ...NOTHING_RETIRED, endpoints: some.length } });
   }
-  for (const before of owned) steps.push(retireOwned(before, node));
+  for (const before of owned) steps.push(retireOwned(before, node, releasedAt));
   for (const before of borrowed) {
-    const { changes, freed } = planRelease([before], (allocation) => allocation.node === node);
+    const { changes, freed } = planRelease([before], (allocation) => allocation.node === node, releasedAt);
     const returnedBlocks = changes.filter(({ kind }) => kind === 'delete-block').length;
     const retired = { ...NOTHING_RETIRED, addresses: freed.length, returnedBlocks };
     if (changes.length > 0) steps.push({ changes, retired });
@@ -65,9 +69,9 @@ export function addRetired(a: Retired, b: Retired): Retired {
 }
 
 /** Reclaims pre-allocated addresses and drops requests too: the agent that could answer them is gone. */
-function retireOwned(before: Stored<IpBlock>, node: NodeName): RetireStep {
+function retireOwned(before: Stored<IpBlock>, node: NodeName, releasedAt: number | undefined): RetireStep {
   const { cidr: block, slots, preallocated, requested } = before.value;
-  const freed = freeOperations(before.value, (allocation) => allocation.node === node);
+  const freed = freeOperations(before.value, (allocation) => allocation.node === node, releasedAt);
   const retired = { ...NOTHING_RETIRED, addresses: freed.length };
   if (freed.length === slots.size) {
     return { changes: [{ kind: 'delete-block', before }], retired: { ...retired, returnedBlocks: 1 } };

@@ -1,6 +1,7 @@
 import { isNetplugError } from '../base/errors.ts';
 import { backOffConflict } from '../base/back-off.ts';
 import type { Change, NodeView } from '../datastore/allocation-store.ts';
+import { releaseTime } from '../model/cool-down.ts';
 import { type Allocation, hasAddressOf } from '../model/ip-block.ts';
 import type { Attachment, Handle, NodeName } from '../model/names.ts';
 import {
@@ -29,6 +30,8 @@ export interface ReleaseRequest {
   readonly handle?: Handle;
   /** The endpoint to delete with them, if it still describes the same attachment. */
   readonly endpoint?: ReleasedEndpoint;
+  /** The addresses belong to an ADD that failed: no pod has ever used them, and they need not cool down. */
+  readonly isUndo?: boolean;
   /** A view that was read already, to save the first read. */
   readonly view?: NodeView;
 }
@@ -103,7 +106,7 @@ async function releaseFrom(
     await backOffConflict(ports, conflicts, signal);
     using turn = await ports.store.takeTurn?.(signal);
     view = view === undefined || turn?.hasWaited === true ? await read(signal) : view;
-    const plan = planChanges(request, view);
+    const plan = planChanges(request, view, request.isUndo === true ? undefined : releaseTime(ports.clock));
     if (view.isLocked && plan.freed.length > 0) throw lockedError('release an address', node);
     if (plan.changes.length === 0) return { ...whole, view };
     if ((await ports.store.commit(plan.changes, signal)) === 'committed') {
@@ -115,12 +118,16 @@ async function releaseFrom(
   }
 }
 
-function planChanges({ node, which, handle, endpoint }: Omit<ReleaseRequest, 'view'>, view: NodeView): ReleasePlan {
+function planChanges(
+  { node, which, handle, endpoint }: Omit<ReleaseRequest, 'view'>,
+  view: NodeView,
+  releasedAt: number | undefined,
+): ReleasePlan {
   const blocks = [...view.owned, ...view.borrowed].filter(
     ({ value }) => handle === undefined || hasAddressOf(value, handle),
   );
   const frees = (allocation: Allocation): boolean => allocation.node === node && which(allocation);
-  const plan = planRelease(blocks, frees);
+  const plan = planRelease(blocks, frees, releasedAt);
   const found = view.endpoint;
   if (found === undefined || endpoint?.isSame(found.value) !== true) return plan;
   const { unlessHeld = false } = endpoint;

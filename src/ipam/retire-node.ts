@@ -1,6 +1,7 @@
 import type { AllocationStore } from '../datastore/allocation-store.ts';
 import { NetplugError } from '../base/errors.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
+import { releaseTime } from '../model/cool-down.ts';
 import { heldAddresses } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -40,7 +41,7 @@ export async function retireNode(ports: RetirePorts, node: NodeName, signal: Abo
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     await backOffConflict(ports, attempt, signal);
     const { holdings, problems } = await readHoldings(store, node, signal);
-    const steps = planRetirement(holdings);
+    const steps = planRetirement(holdings, releaseTime(ports.clock));
     if (steps.length === 0) return { retired, problems };
     for (const step of steps) {
       if ((await store.commit(step.changes, signal)) === 'committed') retired = addRetired(retired, step.retired);

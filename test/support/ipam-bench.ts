@@ -29,6 +29,8 @@ export interface Ask {
 export class IpamBench {
   readonly database = new MemoryDatabase();
   readonly signal = AbortSignal.timeout(60_000);
+  /** What the clock of the nodes shows, in milliseconds since 1970. */
+  nowMs: () => number = systemClock.now;
   #options: MemoryStoreOptions = {};
 
   static async with(...resources: readonly AnyResource[]): Promise<IpamBench> {
@@ -45,7 +47,7 @@ export class IpamBench {
   ports(): IpamPorts & { readonly store: Store } {
     return {
       store: openMemoryStore(this.database, this.#options),
-      clock: systemClock,
+      clock: { ...systemClock, now: () => this.nowMs() },
       random: systemRandom,
       log: silentLog,
     };

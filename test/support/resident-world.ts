@@ -155,7 +155,7 @@ export async function residentOn(
     await rm(folder, { recursive: true, force: true });
   });
   const store = callStore({ inner, resolve: async () => Promise.resolve(node) }, async (_phase, work) => work());
-  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
+  const ports = { store, clock, random: systemRandom, log: silentLog };
   const add = async (container: string, ip?: string, pod?: string): Promise<string[]> => {
     const request = requestOf(container, { node: name, ...given({ ip, pod }) });
     const assigned = await assign(ports, request, { signal, cleanupSignal: signal });

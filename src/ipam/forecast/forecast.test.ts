@@ -20,6 +20,7 @@ import type { Change } from '../../datastore/allocation-store.ts';
 import { assign } from '../assign.ts';
 import { choosePools, decodePools } from '../choose-pools.ts';
 import { release } from '../release.ts';
+import { MAX_COOL_DOWN_SECONDS } from '../../model/cool-down.ts';
 import { reservedCidrs } from '../../model/ip-reservation.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { type Allocation, emptyBlock } from '../../model/ip-block.ts';
@@ -94,6 +95,8 @@ async function build({ pools, reserved, strictAffinity, maxBlocksPerNode, wants,
     const isGone = new Set(Array.from({ length: gone }, (_, pod) => `old-${String(index)}-${String(pod)}`));
     await release(ports, { node: named(index), which: ({ containerId }) => isGone.has(containerId) }, never);
   }
+  // A forecast is about later, when nothing cools down any more.
+  await ports.clock.sleep(MAX_COOL_DOWN_SECONDS * 1000, never);
   return { store, addPod };
 }
 

@@ -2,6 +2,7 @@ import { reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { AllocationStore, Change } from '../../datastore/allocation-store.ts';
 import { freeCidrs, overlapsOneOf } from '../free-cidrs.ts';
+import type { CoolDown } from '../../model/cool-down.ts';
 import { emptyBlock, type IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { busyPool } from './busy-pool.ts';
@@ -16,6 +17,7 @@ export interface BlockClaimsPorts {
   readonly cache: NodeCache;
   /** Returns the number of recent pod starts with an address of the pool. */
   readonly recent: (pool: string) => number;
+  readonly coolDown: () => CoolDown;
   readonly write: (create: Change, signal: AbortSignal) => Promise<unknown>;
 }
 
@@ -30,10 +32,10 @@ export class BlockClaims {
 
   /** Claims another block when the node will soon need one. Never rejects. */
   async claimAhead(own: readonly IpBlock[]): Promise<void> {
-    const { node, log, store, cache, recent, write } = this.#ports;
+    const { node, log, store, cache, recent, coolDown, write } = this.#ports;
     const { config } = cache.settings ?? {};
     if (this.#isClaiming || config === undefined) return;
-    const pool = busyPool(cache.pools, { own, limit: config.maxBlocksPerNode, recent });
+    const pool = busyPool(cache.pools, { own, limit: config.maxBlocksPerNode, recent, coolDown: coolDown() });
     if (pool === undefined) return;
     this.#isClaiming = true;
     try {

@@ -1,4 +1,5 @@
 import type { Pool } from '../choose-pools.ts';
+import { type CoolDown, countCooling } from '../../model/cool-down.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { cidrContains } from '../../net/cidr.ts';
 
@@ -12,12 +13,15 @@ export function busyPool(
     own,
     limit,
     recent,
+    coolDown,
   }: {
     readonly own: readonly IpBlock[];
     /** The most blocks of a family that the node may own; 0 for no limit. */
     readonly limit: number;
     /** Returns the number of recent pod starts with an address of the pool. */
     readonly recent: (pool: string) => number;
+    /** Addresses that cool down are not there yet. */
+    readonly coolDown: CoolDown;
   },
 ): Pool | undefined {
   return pools.find(({ name, cidr, closed }) => {
@@ -26,7 +30,10 @@ export function busyPool(
     const ofFamily = own.filter((block) => block.cidr.base.family === cidr.base.family);
     if (limit > 0 && ofFamily.length >= limit) return false;
     const inPool = ofFamily.filter((block) => cidrContains(cidr, block.cidr));
-    const left = inPool.reduce((sum, { queue, preallocated }) => sum + queue.length + preallocated.size, 0);
+    const left = inPool.reduce(
+      (sum, block) => sum + block.queue.length - countCooling(block, coolDown) + block.preallocated.size,
+      0,
+    );
     return left < starts / 2;
   });
 }

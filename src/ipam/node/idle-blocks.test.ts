@@ -15,7 +15,11 @@ afterEach(async () => world.end());
 it('gives back empty blocks of pools that the node uses no more, and of pools that are gone, and keeps the others', async () => {
   world = await worldWith('10.0.0.0/24', 26);
   let laterMs = 0;
-  const clock = { ...systemClock, monotonic: (): number => systemClock.monotonic() + laterMs };
+  const clock = {
+    ...systemClock,
+    monotonic: (): number => systemClock.monotonic() + laterMs,
+    now: (): number => systemClock.now() + laterMs,
+  };
   const ofNoPool = emptyBlock(parseCidr('10.9.0.0/26'), nodeName('n1'));
   await world.store().commit([{ kind: 'create-block', block: ofNoPool, pool: undefined }], never);
   const agent = await residentOn(world, { clock, warmPoolFloor: 0 });

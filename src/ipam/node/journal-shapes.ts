@@ -24,7 +24,13 @@ export const ENTRY = v.looseObject({
     v.pipe(
       v.variant('kind', [
         v.looseObject({ kind: v.literal('take'), ...place, from: v.exactOptional(text), allocation }),
-        v.looseObject({ kind: v.literal('free'), ...place, id: text, handle }),
+        v.looseObject({
+          kind: v.literal('free'),
+          ...place,
+          id: text,
+          handle,
+          releasedAt: v.exactOptional(v.pipe(v.number(), v.integer())),
+        }),
       ]),
       v.check(({ block, ordinal }) => ordinal < Number(cidrSize(block)), 'it lies outside the block'),
     ),

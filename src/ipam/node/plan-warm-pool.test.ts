@@ -1,4 +1,4 @@
-import { takeSlot } from '../../../test/support/block-edits.ts';
+import { freeSlots, takeSlot } from '../../../test/support/block-edits.ts';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { decodePools } from '../choose-pools.ts';
@@ -46,6 +46,7 @@ function sizeAt(nowMs: number, yielding: readonly string[] = []): number {
     blocks: new Map([[KEY, block]]),
     pools,
     reserved: [],
+    coolDown: { nowMs, seconds: 30 },
     targets: demand.targets(pools, { own: [block], node: NODE, nowMs }),
     newId: own.newId,
     yielding: new Set(yielding),
@@ -95,6 +96,29 @@ describe('the warm pool of an IP pool', () => {
   });
 });
 
+describe('an address that cools down', () => {
+  it('is pre-allocated only after its cool-down', () => {
+    const used = takeSlot({ ...block, queue: [5, 6, 7] }, 5, allocation);
+    block = freeSlots(takeSlot(used, 6, { ...allocation, id: 'a2' }), new Set(['a1', 'a2']), 10);
+    start(1, 0);
+    expect(sizeAt(11_000)).toBe(1);
+    expect([...block.preallocated.keys()]).toEqual([7]);
+    start(1, 40_000);
+    expect(sizeAt(40_000)).toBe(3);
+  });
+
+  it('makes a busy pool claim the next block', () => {
+    start(100, 0);
+    const ids = Array.from({ length: 470 }, (_, ordinal) => `a${String(ordinal)}`);
+    for (const [ordinal, id] of ids.entries()) block = takeSlot(block, ordinal, { ...allocation, id });
+    block = freeSlots(block, new Set(ids), 0);
+    const busyAt = (nowMs: number): unknown =>
+      busyPool(pools, { own: [block], limit: 0, recent: () => 100, coolDown: { nowMs, seconds: 30 } });
+    expect(busyAt(1000)).toBe(pool);
+    expect(busyAt(31_000)).toBeUndefined();
+  });
+});
+
 describe('a request of another node', () => {
   it('is removed when a pod of this node has taken the address, also with nothing else pre-allocated', () => {
     block = { ...takeSlot(block, 5, allocation), requested: new Set([5]) };
@@ -107,7 +131,8 @@ describe('a block', () => {
   const ahead = (held: number, nowMs: number, limit = 0): string | undefined => {
     for (let ordinal = 0; ordinal < held; ordinal += 1)
       block = takeSlot(block, ordinal, { ...allocation, id: `a${String(ordinal)}` });
-    return busyPool(pools, { own: [block], limit, recent: (name) => demand.recent(name, nowMs) })?.name;
+    const recent = (name: string): number => demand.recent(name, nowMs);
+    return busyPool(pools, { own: [block], limit, recent, coolDown: { nowMs, seconds: 30 } })?.name;
   };
 
   it('is claimed ahead when pods come so fast that this one will soon be full', () => {

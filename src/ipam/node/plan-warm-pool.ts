@@ -1,8 +1,9 @@
+import type { CoolDown } from '../../model/cool-down.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { BlockDraft, reclaimOperations, type SlotOperation } from '../../model/slot-operation.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import { type Pool, poolAround } from '../choose-pools.ts';
-import { freeOrdinals, isReserved } from '../free-ordinals.ts';
+import { isReserved, readyOrdinals } from '../free-ordinals.ts';
 import { ownedOrdinals } from './preallocated.ts';
 
 /**
@@ -23,6 +24,8 @@ export interface WarmPoolPlan {
   readonly blocks: ReadonlyMap<string, IpBlock>;
   readonly pools: readonly Pool[];
   readonly reserved: readonly Cidr[];
+  /** An address that cools down is not pre-allocated: the next pod would get it. */
+  readonly coolDown: CoolDown;
   /** The size of the warm pool by pool name; none for a pool that is missing. */
   readonly targets: ReadonlyMap<string, number>;
   readonly newId: () => string;
@@ -103,14 +106,14 @@ function reservedIn(block: IpBlock, { reserved, owns }: WarmPoolPlan): (id: stri
 function grow(
   drafts: readonly BlockDraft[],
   { ready, target }: { readonly ready: number; readonly target: number },
-  { reserved, newId, isWritten, isPending }: WarmPoolPlan,
+  { reserved, coolDown, newId, isWritten, isPending }: WarmPoolPlan,
 ): void {
   let left = target - ready;
   if (left <= 0) return;
   const freeIn = drafts.map(({ block }) => {
     const key = formatCidr(block.cidr);
     const free: number[] = [];
-    for (const ordinal of freeOrdinals(block, reserved)) {
+    for (const ordinal of readyOrdinals(block, reserved, coolDown)) {
       if (free.length === left) break;
       if (!isPending(key, ordinal)) free.push(ordinal);
     }

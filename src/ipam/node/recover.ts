@@ -5,6 +5,7 @@ import { backOffConflict, type RetryPorts } from '../../base/back-off.ts';
 import { type LinkedPorts, restoreUsedAddresses } from '../restore-used-addresses.ts';
 import { addressInUseKey } from '../plan-assertion.ts';
 import type { HeldAddress } from '../../model/ip-block.ts';
+import { releaseTime } from '../../model/cool-down.ts';
 import { type Handle, interfaceKey, type NodeName } from '../../model/names.ts';
 import { handleIn, reclaimOperations } from '../../model/slot-operation.ts';
 import { attachmentOf, endpointIdOf, endpointKey } from '../../model/workload-endpoint.ts';
@@ -146,7 +147,9 @@ async function replay(
   signal: AbortSignal,
 ): Promise<void> {
   const undone = unfinishedEntries(entries, ports.listAttached());
-  const left = [...entries, ...undone.map((entry) => undoEntry(entry, []))];
+  // The pod may have run: its link may have gone with the machine's restart.
+  const releasedAt = releaseTime(ports.clock);
+  const left = [...entries, ...undone.map((entry) => undoEntry(entry, [], releasedAt))];
   const isReturned = (entry: Entry): boolean => !undone.includes(entry);
   const returnedAndLost: Entry[] = [];
   while (left.length > 0) {

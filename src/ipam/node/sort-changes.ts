@@ -82,13 +82,14 @@ function ownChange(change: Change, { node, preallocated, view }: Decision): OwnC
     }
     case 'delete-block': {
       // A release of the last addresses of a block without an owner: written later, as other releases are.
-      const { value } = change.before;
+      const { before, releasedAt } = change;
+      const { value } = before;
       const block = view.block(formatCidr(value.cidr));
       return block === undefined || value.node !== undefined
         ? undefined
         : fitted(
             block,
-            freeOperations(value, () => true),
+            freeOperations(value, () => true, releasedAt),
             preallocated,
           );
     }

@@ -2,6 +2,7 @@ import { reasonOf } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import type { AllocationStore, Change } from '../../datastore/allocation-store.ts';
+import { type CoolDown, countCooling, DEFAULT_COOL_DOWN_SECONDS } from '../../model/cool-down.ts';
 import { type IpBlock, isIdle } from '../../model/ip-block.ts';
 import type { SlotOperation } from '../../model/slot-operation.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -62,6 +63,7 @@ export class WarmPool {
       ...ports,
       node,
       recent: (pool) => this.#demand.recent(pool, ports.clock.monotonic()),
+      coolDown: () => this.#coolDown(),
     });
   }
 
@@ -92,8 +94,9 @@ export class WarmPool {
   /** Reports whether, since the last call, the size of a warm pool has changed with time. */
   hasAged(): boolean {
     const nowMs = this.#ports.clock.monotonic();
-    const over = this.#endedRuns(this.#ports.view.ownBlocks().values());
-    const fingerprint = `${this.#demand.fingerprint(nowMs)} ${String(this.#yielding(nowMs).size)} ${String(over.size)}`;
+    const own = [...this.#ports.view.ownBlocks().values()];
+    const counts = [this.#yielding(nowMs).size, this.#endedRuns(own).size, this.#countCooling(own)];
+    const fingerprint = `${this.#demand.fingerprint(nowMs)} ${counts.join(' ')}`;
     const hasChanged = fingerprint !== this.#fingerprint;
     this.#fingerprint = fingerprint;
     return hasChanged;
@@ -113,6 +116,7 @@ export class WarmPool {
       blocks: own,
       pools,
       reserved,
+      coolDown: this.#coolDown(),
       targets: mayPreallocate
         ? this.#demand.targets(pools, { own: [...own.values()], node: this.#node, nowMs })
         : new Map<string, number>(),
@@ -147,6 +151,8 @@ export class WarmPool {
     for (const [key, sinceMs] of this.#idleSince) {
       const before = cache.blocks.get(key);
       if (nowMs - sinceMs < IDLE_MS || before === undefined || !isIdle(before.value)) continue;
+      // The record of the block goes with it, and another node may claim the addresses.
+      if (this.#countCooling([before.value]) > 0) continue;
       try {
         await this.#ports.write({ kind: 'delete-block', before }, AbortSignal.timeout(RETURN_MS));
       } catch (cause) {
@@ -154,6 +160,16 @@ export class WarmPool {
         return;
       }
     }
+  }
+
+  #coolDown(): CoolDown {
+    const { clock, cache } = this.#ports;
+    return { nowMs: clock.now(), seconds: cache.settings?.config.cooldownSeconds ?? DEFAULT_COOL_DOWN_SECONDS };
+  }
+
+  #countCooling(own: readonly IpBlock[]): number {
+    const coolDown = this.#coolDown();
+    return own.reduce((sum, block) => sum + countCooling(block, coolDown), 0);
   }
 
   #endedRuns(own: Iterable<IpBlock>): ReadonlySet<string> {

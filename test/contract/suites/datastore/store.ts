@@ -1,5 +1,6 @@
 /* oxlint-disable max-lines -- one suite for the whole port: every datastore runs all of it */
 import { freeSlots, takeSlot } from '../../../support/block-edits.ts';
+import { freeOperations } from '../../../../src/model/slot-operation.ts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { NetplugError } from '../../../../src/base/errors.ts';
@@ -121,6 +122,19 @@ export function storeContract(
         const left = { ...freeSlots(moved, new Set(['x'])), cidr: at('10.0.0.64/26'), node: undefined };
         await commit({ kind: 'create-block', block: left, pool: undefined });
         expect((await block('10.0.0.64/26')).value).toEqual(left);
+      });
+
+      it('keep who released an address and when, and the next owner reads it', async () => {
+        const before = await createdBlock('10.0.0.0/26');
+        await commit(update(before, takeSlot(before.value, 3, { ...holder('x', a), namespace: 'shop', pod: 'web' })));
+        const taken = await block('10.0.0.0/26');
+        const operations = freeOperations(taken.value, () => true, 1_800_000_000);
+        await commit({ kind: 'update-block', before: taken, operations });
+        const released = new Map([[3, { at: 1_800_000_000, holder: 'shop/web' }]]);
+        const freed = await block('10.0.0.0/26');
+        expect(freed.value.released).toEqual(released);
+        await commit(update(freed, { ...freed.value, node: b }));
+        expect((await view(b)).owned.map(({ value }) => value.released)).toEqual([released]);
       });
 
       it('are updated by one of two concurrent writers', async () => {
@@ -511,10 +525,10 @@ export function storeContract(
           true,
         ]);
         expect(before.reservations.map(({ spec }) => spec.reservedCIDRs)).toEqual([['10.0.0.0/30']]);
-        expect(before.config).toEqual({ strictAffinity: false, maxBlocksPerNode: 0 });
+        expect(before.config).toEqual({ strictAffinity: false, maxBlocksPerNode: 0, cooldownSeconds: 30 });
         expect(before.node).toEqual(node);
         expect((await view(a)).node).toBeUndefined();
-        const spec = { strictAffinity: true, maxBlocksPerNode: 7 };
+        const spec = { strictAffinity: true, maxBlocksPerNode: 7, cooldownSeconds: 0 };
         await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
         expect((await view(a)).config).toEqual(spec);
         const cluster = { ...made, kind: 'ClusterInformation', metadata: { name: 'default' } } as const;

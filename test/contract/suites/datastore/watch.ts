@@ -141,7 +141,7 @@ export function watchContract(
     await seen();
     await store.createResource({ ...made, kind: 'IPReservation', spec: { reservedCIDRs: ['10.0.0.0/30'] } }, never);
     await seen();
-    const spec = { strictAffinity: true, maxBlocksPerNode: 7 };
+    const spec = { strictAffinity: true, maxBlocksPerNode: 7, cooldownSeconds: 0 };
     await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
     await seen();
     await bench.makeNode(a);
