@@ -18,6 +18,8 @@ export interface AddressScene extends PoolRecords {
   readonly nodes: readonly Node[];
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
   readonly config: IpamConfigurationSpec;
+  /** The time of the question, in milliseconds since 1970. */
+  readonly nowMs: number;
 }
 
 /** The report on an address, with sentences that explain its state. */
@@ -26,7 +28,7 @@ export interface ExplainedAddress extends AddressReport {
 }
 
 export function explainAddress(scene: AddressScene, address: Address): ExplainedAddress {
-  const report = reportAddress(scene, address);
+  const report = reportAddress(scene, address, { nowMs: scene.nowMs, seconds: scene.config.cooldownSeconds });
   return {
     ...report,
     reasons: report.holder === undefined ? whyNobody(scene, address, report) : whyHeld(scene, report),
@@ -72,7 +74,7 @@ function whyNobody(scene: AddressScene, address: Address, report: AddressReport)
       : []),
     ...(block === undefined || report.state !== 'free' || isReserved(block, ordinalOf(block.cidr, address), reserved)
       ? []
-      : [turnOf(block, address)]),
+      : [report.coolingUntil === undefined ? turnOf(block, address) : cooling(report)]),
   ];
 }
 
@@ -100,6 +102,10 @@ function takersOf({ nodes }: AddressScene, { metadata, spec }: IpPool): readonly
   return [
     `${name} selects ${which} by ${JSON.stringify(spec.nodeSelector)}; pods on other nodes get its addresses only when they request them`,
   ];
+}
+
+function cooling({ coolingUntil = '', lastHolder = '' }: AddressReport): string {
+  return `it cools down until ${coolingUntil}: meanwhile pods other than ${lastHolder} get it only when they request it, or when no other address is left`;
 }
 
 function turnOf({ queue, cidr }: IpBlock, address: Address): string {

@@ -47,11 +47,12 @@ export async function runWhy(
 }
 
 async function whyAddress(context: Context, address: Address, output: Output): Promise<Status> {
-  const { io, signal } = context;
+  const { io, ports, signal } = context;
   return withStore(context, 'read', async (store) => {
     const cluster = await readCluster(context, store);
     const { endpoints } = await store.listEndpoints(undefined, signal);
-    io.stdout(renderDocument(explainAddress({ ...cluster, endpoints }, address), output, renderExplainedAddress));
+    const scene = { ...cluster, endpoints, nowMs: ports.clock.now() };
+    io.stdout(renderDocument(explainAddress(scene, address), output, renderExplainedAddress));
     return 0;
   });
 }

@@ -1,3 +1,4 @@
+import { type CoolDown, coolsUntil } from '../../../model/cool-down.ts';
 import { type Allocation, holderOf } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
@@ -14,9 +15,17 @@ export interface AddressReport {
   readonly blockOwner: string | undefined;
   readonly reservation: string | undefined;
   readonly holder: Allocation | undefined;
+  /** Until when no other pod gets it, RFC 3339; undefined when it does not cool down. */
+  readonly coolingUntil: string | undefined;
+  /** The pod that held it last, or the handle of an attachment without a pod; undefined when it does not cool down. */
+  readonly lastHolder: string | undefined;
 }
 
-export function reportAddress({ pools, reservations, blocks }: PoolRecords, address: Address): AddressReport {
+export function reportAddress(
+  { pools, reservations, blocks }: PoolRecords,
+  address: Address,
+  coolDown: CoolDown,
+): AddressReport {
   const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), address));
   const around = blocks.filter(({ cidr }) => cidrContains(cidr, address));
   // Blocks should not overlap. If they do, show the one that names a holder.
@@ -25,8 +34,9 @@ export function reportAddress({ pools, reservations, blocks }: PoolRecords, addr
   const reservation = reservations.find(({ spec }) =>
     spec.reservedCIDRs.some((text) => cidrContains(parseCidr(text), address)),
   );
-  const isPreallocated =
-    block !== undefined && cidrContains(block.cidr, address) && block.preallocated.has(ordinalOf(block.cidr, address));
+  const ordinal = block === undefined ? 0 : ordinalOf(block.cidr, address);
+  const isPreallocated = block?.preallocated.has(ordinal) === true;
+  const until = block?.queue.includes(ordinal) === true ? coolsUntil(block, ordinal, coolDown) : undefined;
   const idle = pool === undefined ? 'outside of every pool' : reservation === undefined ? 'free' : 'reserved';
   return {
     address: formatAddress(address),
@@ -36,11 +46,14 @@ export function reportAddress({ pools, reservations, blocks }: PoolRecords, addr
     blockOwner: block?.node,
     reservation: reservation?.metadata.name,
     holder,
+    coolingUntil: until === undefined ? undefined : new Date(until * 1000).toISOString(),
+    lastHolder: until === undefined ? undefined : block?.released.get(ordinal)?.holder,
   };
 }
 
 /** Renders the report as text, one fact per line. */
-export function renderAddress({ address, state, pool, block, blockOwner, reservation, holder }: AddressReport): string {
+export function renderAddress(report: AddressReport): string {
+  const { address, state, pool, block, blockOwner, reservation, holder, coolingUntil, lastHolder } = report;
   const facts: [string, string | undefined][] = [
     ...(holder === undefined ? [] : holderFacts(holder)),
     ['node', holder?.node],
@@ -48,6 +61,8 @@ export function renderAddress({ address, state, pool, block, blockOwner, reserva
     ['pool', pool],
     ['block', block === undefined ? undefined : `${block} of ${nameOwner(blockOwner)}`],
     ['reserved by', reservation],
+    ['cooling', coolingUntil === undefined ? undefined : `until ${coolingUntil}`],
+    ['last holder', lastHolder],
     ['chosen by', holder?.chosenBy],
     ['considered', holder?.considered?.join('; ')],
     ['allocation', holder?.id],

@@ -7,6 +7,7 @@ import { callCtl, machineIn, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { type MemoryNode, memoryNode, NETNS } from '../../../../test/support/memory-node.ts';
 import { recordText } from '../../../../test/support/runtime-record.ts';
+import { type Clock, systemClock, virtualClock } from '../../../base/clock.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
@@ -15,6 +16,7 @@ import { formatAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 
 const never = new AbortController().signal;
+const NOW = Date.parse('2026-01-02T00:00:00Z');
 
 let folder: string;
 let node: MemoryNode;
@@ -26,11 +28,12 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-async function run(argv: string): Promise<Ran> {
+async function run(argv: string, clock: Clock = virtualClock(NOW)): Promise<Ran> {
   return callCtl(argv.split(' '), {
     openStore: () => openMemoryStore(node.database),
     openKernel: () => node.kernel,
     machine: machineIn(folder),
+    clock,
   });
 }
 
@@ -140,10 +143,37 @@ function findingIds({ out }: Ran): readonly string[] {
   return (JSON.parse(out) as { findings: { id: string }[] }).findings.map(({ id }) => id);
 }
 
+describe('ipam show', () => {
+  it('says until when a released address cools down, of whom it was, and how many of a block do', async () => {
+    const still = { ...systemClock, now: () => NOW };
+    node = await memoryNode(undefined, still);
+    store = openMemoryStore(node.database);
+    const address = await addPod();
+    expect((await node.call('DEL')).status).toBe(0);
+    const shown = await run(`ipam show --ip ${address}`, still);
+    expect(shown.out).toMatch(
+      /^\S+ is free\n(.*\n)* {2}cooling: {5}until 2026-01-02T00:00:30\.000Z\n {2}last holder: shop\/web\n/,
+    );
+    expect(JSON.parse((await run(`ipam show --ip ${address} -o json`, still)).out)).toMatchObject({
+      lastHolder: 'shop/web',
+    });
+    expect((await run('ipam show --blocks', still)).out).toMatch(/BORROWED +COOLING\n(.*\n)*block .* 0 +1\n/);
+    expect((await run(`why ${address}`, still)).out).toMatch(
+      /cools down until 20\S+Z: meanwhile pods other than shop\/web get it only/,
+    );
+    await run('ipam configure --cooldown 0');
+    expect((await run(`ipam show --ip ${address}`, still)).out).not.toContain('cooling');
+    expect(await run('ipam configure --cooldown 3601')).toMatchObject({
+      status: 64,
+      err: expect.stringContaining('a whole number of seconds from 0 to 3600'),
+    });
+  });
+});
+
 describe('ipam configure', () => {
   it('shows what there is, and changes what is given', async () => {
     expect((await run('ipam configure -o json')).out).toBe(
-      '{\n  "strictAffinity": false,\n  "maxBlocksPerNode": 0\n}\n',
+      '{\n  "strictAffinity": false,\n  "maxBlocksPerNode": 0,\n  "cooldownSeconds": 30\n}\n',
     );
     expect(await run('ipam configure --max-blocks 4')).toMatchObject({ status: 0 });
     expect(await run('ipam configure --strict-affinity true')).toMatchObject({ status: 0 });

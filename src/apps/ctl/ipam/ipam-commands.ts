@@ -12,6 +12,7 @@ import {
   valueOr,
   values,
 } from '../command.ts';
+import { MAX_COOL_DOWN_SECONDS } from '../../../model/cool-down.ts';
 import { OUTPUT, wholeSeconds } from '../common-options.ts';
 import { ipamCheck } from './ipam-check.ts';
 import { ipamConfigure } from './ipam-configure.ts';
@@ -22,6 +23,12 @@ import { ipamShow, type Shown } from './ipam-show.ts';
 
 const FILE = maybe('file', 'where to write the picture; standard output unless given', { completes: 'file' });
 const KERNEL = unless('compare the records only');
+const coolDown = (text: string): number => {
+  const seconds = wholeSeconds(text);
+  return seconds <= MAX_COOL_DOWN_SECONDS
+    ? seconds
+    : notAllowed(`Allowed is a whole number of seconds from 0 to ${String(MAX_COOL_DOWN_SECONDS)}.`);
+};
 const whole = numberLike(/^\d{1,6}$/, 'Allowed is a whole number from 0 to 999999.');
 
 export const IPAM_COMMANDS: readonly Command[] = [
@@ -116,6 +123,9 @@ The endpoint of the holder is deleted when it has no other address.`,
     options: {
       strictAffinity: value('true|false', 'whether nodes use blocks of their own only', { read: trueOrFalse }),
       maxBlocks: value('number', 'how many blocks of a family one node may own; 0 sets no limit', { read: whole }),
+      cooldown: value('seconds', 'for how long a released address is given to no other pod; 0 for none', {
+        read: coolDown,
+      }),
       force: flagOption('turn strict affinity on although addresses are borrowed'),
       output: OUTPUT,
     },
@@ -138,7 +148,7 @@ The endpoint of the holder is deleted when it has no other address.`,
     details: `
 Simulates the planner of ADD while the nodes join one after the other, each with all its pods: which
 blocks nodes claim or take over, and when they must borrow. A node with a tunnel holds one more address.
-Pre-allocated addresses count as used. Exits with 1 when the cluster does not fit.`,
+Pre-allocated addresses count as used, and released ones as free, also while they cool down. Exits with 1 when the cluster does not fit.`,
     examples: [
       'netplugctl ipam forecast --nodes 10000 --pods-per-node 110 --cidr 10.0.0.0/12 --block-size 26',
       'netplugctl ipam forecast --nodes 200 --pods-per-node 60 --from-cluster',

@@ -14,6 +14,8 @@ import { readCluster } from './read-cluster.ts';
 export interface ConfigureOptions {
   readonly strictAffinity: boolean | undefined;
   readonly maxBlocks: number | undefined;
+  /** Seconds. */
+  readonly cooldown: number | undefined;
   /** Action when addresses are borrowed. */
   readonly ifAgainst: 'refuse' | 'go-on';
   readonly output: Output;
@@ -22,13 +24,14 @@ export interface ConfigureOptions {
 /** Changes how addresses are managed, and shows how they are. @throws resource/in-use */
 export async function ipamConfigure(context: Context, options: ConfigureOptions): Promise<Status> {
   const { io, ports, signal } = context;
-  const { strictAffinity, maxBlocks, ifAgainst, output } = options;
-  const isChange = strictAffinity !== undefined || maxBlocks !== undefined;
+  const { strictAffinity, maxBlocks, cooldown, ifAgainst, output } = options;
+  const isChange = strictAffinity !== undefined || maxBlocks !== undefined || cooldown !== undefined;
   return withStore(context, isChange ? 'write' : 'read', async (store) => {
     const { blocks, config } = await readCluster(context, store);
     const spec: IpamConfigurationSpec = {
       strictAffinity: strictAffinity ?? config.strictAffinity,
       maxBlocksPerNode: maxBlocks ?? config.maxBlocksPerNode,
+      cooldownSeconds: cooldown ?? config.cooldownSeconds,
     };
     if (strictAffinity === true && !config.strictAffinity) refuseBorrowed(blocks, ifAgainst, io);
     for (const text of overLimit(blocks, spec)) io.stderr(`warning: ${text}\n`);
@@ -42,7 +45,11 @@ export async function ipamConfigure(context: Context, options: ConfigureOptions)
   });
 }
 
-export function renderConfiguration({ strictAffinity, maxBlocksPerNode }: IpamConfigurationSpec): string {
+export function renderConfiguration({
+  strictAffinity,
+  maxBlocksPerNode,
+  cooldownSeconds,
+}: IpamConfigurationSpec): string {
   return renderTable(
     ['PROPERTY', 'VALUE', 'MEANING'],
     [
@@ -52,6 +59,11 @@ export function renderConfiguration({ strictAffinity, maxBlocksPerNode }: IpamCo
         strictAffinity ? 'nodes use blocks of their own only' : 'nodes borrow from others when everything is claimed',
       ],
       ['maxBlocksPerNode', String(maxBlocksPerNode), maxBlocksPerNode === 0 ? 'no limit' : 'per address family'],
+      [
+        'cooldownSeconds',
+        String(cooldownSeconds),
+        cooldownSeconds === 0 ? 'no cool-down' : 'before another pod gets a released address',
+      ],
     ],
   );
 }

@@ -4,10 +4,12 @@ import { borrowedAddresses, renderBorrowed } from './borrowed-addresses.ts';
 import { renderConfiguration } from './ipam-configure.ts';
 import { addressIn } from './read-address.ts';
 import { type Cluster, readCluster } from './read-cluster.ts';
+import { type CoolDown, countCooling } from '../../../model/cool-down.ts';
+import { formatCidr } from '../../../net/cidr.ts';
 import type { Address } from '../../../net/address.ts';
 import { withStore } from '../connection.ts';
 import type { Output } from '../common-options.ts';
-import { percentFree, type PoolUsage, poolUsage } from '../../../ipam/forecast/pool-usage.ts';
+import { type BlockUsage, percentFree, type PoolUsage, poolUsage } from '../../../ipam/forecast/pool-usage.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { renderTable } from '../table.ts';
@@ -26,10 +28,12 @@ export interface ShowOptions {
 
 /** Shows the usage of the pools, the holder of an address, borrowed addresses, or the IPAM configuration. */
 export async function ipamShow(context: Context, { what, output }: ShowOptions): Promise<Status> {
-  const { io } = context;
+  const { io, ports } = context;
   const address = what.of === 'address' ? addressIn(what.ip) : undefined;
   return withStore(context, 'read', async (store) => {
-    const { document, text } = shown(await readCluster(context, store), what, address);
+    const cluster = await readCluster(context, store);
+    const coolDown = { nowMs: ports.clock.now(), seconds: cluster.config.cooldownSeconds };
+    const { document, text } = shown(cluster, { what, address, coolDown });
     io.stdout(renderDocument(document, output, text));
     return 0;
   });
@@ -37,11 +41,14 @@ export async function ipamShow(context: Context, { what, output }: ShowOptions):
 
 function shown(
   records: Cluster,
-  what: Shown,
-  address: Address | undefined,
+  {
+    what,
+    address,
+    coolDown,
+  }: { readonly what: Shown; readonly address: Address | undefined; readonly coolDown: CoolDown },
 ): { readonly document: object; readonly text: () => string } {
   if (address !== undefined) {
-    const report = reportAddress(records, address);
+    const report = reportAddress(records, address, coolDown);
     return { document: report, text: () => renderAddress(report) };
   }
   if (what.of === 'borrowed') {
@@ -51,18 +58,28 @@ function shown(
   if (what.of === 'configuration') return { document: records.config, text: () => renderConfiguration(records.config) };
   const usage = poolUsage(records);
   const withBlocks = what.of === 'pools' && what.withBlocks;
-  const pools = usage.map((pool) => ({ ...pool, percentFree: percentFree(pool) }));
-  return { document: { pools }, text: () => renderUsage(usage, withBlocks) };
+  const cooling = new Map(records.blocks.map((block) => [formatCidr(block.cidr), countCooling(block, coolDown)]));
+  const pools = usage.map((pool) => ({
+    ...pool,
+    percentFree: percentFree(pool),
+    blocks: pool.blocks.map((block) => ({ ...block, cooling: cooling.get(block.cidr) ?? 0 })),
+  }));
+  return { document: { pools }, text: () => renderUsage(pools, withBlocks) };
 }
 
-function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
+/** The free addresses of each block that cool down are counted apart. */
+interface ShownUsage extends PoolUsage {
+  readonly blocks: readonly (BlockUsage & { readonly cooling: number })[];
+}
+
+function renderUsage(usage: readonly ShownUsage[], withBlocks: boolean): string {
   if (!withBlocks) {
     const rows = usage.map((pool) => [pool.name ?? '(no pool)', pool.cidr ?? '', ...numbers(pool)]);
     return renderTable(['POOL', 'CIDR', 'ADDRESSES', 'HELD', 'PREALLOCATED', 'RESERVED', 'FREE', 'FREE%'], rows);
   }
   const rows = usage.flatMap((pool) => [
-    ['pool', pool.name ?? '(no pool)', pool.cidr ?? '', '', ...numbers(pool), ''],
-    ...pool.blocks.map(({ cidr, node, addresses, held, preallocated, free, borrowed }) => {
+    ['pool', pool.name ?? '(no pool)', pool.cidr ?? '', '', ...numbers(pool), '', ''],
+    ...pool.blocks.map(({ cidr, node, addresses, held, preallocated, free, borrowed, cooling }) => {
       const percent = String(percentFree({ free: BigInt(free), addresses }));
       return [
         'block',
@@ -76,6 +93,7 @@ function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
         String(free),
         percent,
         String(borrowed),
+        String(cooling),
       ];
     }),
   ]);
@@ -91,6 +109,7 @@ function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
     'FREE',
     'FREE%',
     'BORROWED',
+    'COOLING',
   ];
   const blocks = usage.reduce((sum, pool) => sum + pool.blocks.length, 0);
   return `${renderTable(titles, rows)}${counted(blocks, 'block')}\n`;
