@@ -185,6 +185,8 @@ export interface PolicyConnection extends SeenPacket {
   readonly destination: ConnectionEnd;
   /** On the node of the destination, when another address or port reaches it than its source sent. */
   readonly arriving?: SeenPacket | undefined;
+  /** The node that passes it on between those of its ends: the packet leaves even a node that has both of them. */
+  readonly via?: string | undefined;
   /** Whether pods reach their own node when their egress policies allow it. */
   readonly endpointToHost: 'Accept' | 'Drop';
 }
@@ -194,20 +196,21 @@ export interface PolicyConnection extends SeenPacket {
  * endpoints see nothing that stays on a node.
  */
 export function evaluateConnection(view: PolicyView, connection: PolicyConnection): ConnectionVerdict {
-  const { source, destination, packet, sent, endpointToHost } = connection;
+  const { source, destination, packet, sent, via, endpointToHost } = connection;
   const arriving = connection.arriving ?? { packet, sent };
-  const isToNode = source.pod?.node === destination.host || isOfLink(packet.destination);
+  const node = nodeOf(source);
+  const staysOnNode = node !== undefined && node === nodeOf(destination) && via === undefined;
+  const isToOwnNode = staysOnNode && source.pod !== undefined && destination.host !== undefined;
+  const isToNode = isToOwnNode || isOfLink(packet.destination);
   const egress =
     source.pod === undefined
       ? undefined
       : evaluateEnd(view, { endpoint: source.pod, direction: 'egress', packet, isToNode });
-  const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
+  const isFromOwnNode = staysOnNode && source.host !== undefined;
   const ingress =
     destination.pod === undefined || isFromOwnNode
       ? undefined
       : evaluateEnd(view, { endpoint: destination.pod, direction: 'ingress', packet: arriving.packet });
-  const node = nodeOf(source);
-  const staysOnNode = node !== undefined && node === nodeOf(destination);
   const crossing = (end: ConnectionEnd, direction: PolicyDirection): HostVerdict | undefined =>
     end.hostEndpoint === undefined || staysOnNode
       ? undefined
@@ -219,7 +222,6 @@ export function evaluateConnection(view: PolicyView, connection: PolicyConnectio
           path: end.host === undefined ? 'forwarded' : 'local',
         });
   const [leaving, entering] = [crossing(source, 'egress'), crossing(destination, 'ingress')];
-  const isToOwnNode = source.pod !== undefined && source.pod.node === destination.host;
   const isRefusedByHost = isToOwnNode && egress?.verdict === 'allow' && endpointToHost === 'Drop';
   const isDenied = isRefusedByHost || [egress, ingress, leaving, entering].some((each) => each?.verdict === 'deny');
   return {

@@ -201,6 +201,7 @@ export function judgeConnections(question: ConnectionQuestion): readonly JudgedC
               destination: withOpen(way.destination),
               ...leaving,
               ...(there === undefined ? {} : { arriving }),
+              via: way.via,
               endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
             });
         return { ...way, leaving, arriving, judged };
@@ -227,10 +228,10 @@ export function packetAt(
 }
 
 function explainOne(view: PolicyView, connection: JudgedConnection): ExplainedConnection {
-  const { source, destination, tunnel, leaving, arriving, judged, isWithinPod, notes } = connection;
+  const { source, destination, tunnel, via, leaving, arriving, judged, isWithinPod, notes } = connection;
   const { verdict, isRefusedByHost } = judged;
   const node = source.pod?.node;
-  const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
+  const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node && via === undefined;
   const from = formatAddress(leaving.packet.source);
   const arrivesFrom = formatAddress(arriving.packet.source);
   // A node between those of the ends translates what its source sends as it is.

@@ -55,6 +55,8 @@ export interface PacketWay {
   readonly destination: ConnectionEnd;
   /** The device of the tunnel on the way; undefined without one. In a tunnel, host endpoints of other interfaces do not see packets. */
   readonly tunnel?: string | undefined;
+  /** The node between those of the ends that translates it, and passes it on; undefined without one. */
+  readonly via?: string | undefined;
   /** The packet never leaves the pod that sends it. */
   readonly isWithinPod: boolean;
   /** On the node of the source, after translation of the destination there. */
@@ -100,18 +102,17 @@ export function followPacket(
     ends: { source: arrived.address, ...reached },
     ...(isSentThere ? { sent: { source: arrived.address, ...asked } } : {}),
   };
-  // What comes back to its node from another one is not taken for a process of the node.
-  const isReturned = source.host !== undefined && from === to && between !== undefined;
   return {
-    source: { ...(isReturned ? {} : source), address: own, ...first.leaving },
+    source: { ...source, address: own, ...first.leaving },
     destination: { ...end, ...last.entering },
     tunnel: last.tunnel,
+    via: between?.host,
     isWithinPod: false,
     here,
     ...(sent === undefined ? {} : { sent: { source: own, ...asked } }),
     ...(to === undefined || staysOnNode ? {} : { there }),
     notes: [
-      ...translationNotes({ source, end, translation, reached }),
+      ...translationNotes({ source, end, translation, reached, isHere }),
       ...(sameAddress(own, source.address) ? [] : [tunnelNote(from, own, first)]),
       ...(staysOnNode ? [] : [left, ...(arrived === left ? [] : [arrived])].flatMap(({ why }) => why ?? [])),
       ...(between === undefined ? [] : passedNotes(plan, at)),
@@ -246,11 +247,13 @@ function translationNotes({
   end,
   translation,
   reached,
+  isHere,
 }: {
   readonly source: ConnectionEnd;
   readonly end: ConnectionEnd;
   readonly translation: Translation | undefined;
   readonly reached: Omit<PacketEnds, 'source'>;
+  readonly isHere: boolean;
 }): readonly string[] {
   if (translation === undefined) return [];
   const { of, node, isMasqueraded } = translation;
@@ -258,7 +261,7 @@ function translationNotes({
   const where = node === undefined ? '' : ` on node ${node}`;
   return [
     `${of} (${formatAddress(translation.address)}) is translated to ${formatAddress(reached.destination)}${port}${where}`,
-    ...(isSamePod(source, end)
+    ...(isSamePod(source, end) && isHere
       ? ['it comes back to the pod that sends it: policies see the address of the pod at both ends']
       : []),
     ...(node === undefined && isMasqueraded

@@ -54,7 +54,7 @@ export async function probeConnection(
   { view, node, connection, protocol }: ProbeQuestion,
   signal: AbortSignal,
 ): Promise<ExplainedProbe> {
-  const { source, destination, judged, isWithinPod } = connection;
+  const { source, isWithinPod } = connection;
   if (isWithinPod) throw impossible('it would never leave the pod', 'Ask without --probe: no policy sees such packets');
   const sender = senderOf(connection, node);
   const { packet: last, sent: first = last } = sender.kind === 'outside' ? connection.arriving : connection.leaving;
@@ -67,6 +67,7 @@ export async function probeConnection(
   const trail = await probe.follow(packet, POLICY_TABLE, signal);
   if (trail.end === 'unseen') throw unseen(packet);
   const isFromOutside = sender.kind === 'outside';
+  const { destination, judged } = isFromOutside ? connection : untilItLeaves(connection);
   const compared = compareTrail(trail, { node, source, destination, judged, isFromOutside });
   const shown = { view, connection };
   const isSkipped = isFromOutside && judged.entering?.endpoint.node === node;
@@ -81,6 +82,19 @@ export async function probeConnection(
         : []),
       ...(compared.places.length === 0 ? [`no policy of node ${node} sees the packet`] : []),
     ],
+  };
+}
+
+/** What another node sends back is another packet, which the trail of the first does not have. */
+function untilItLeaves({
+  via,
+  destination,
+  judged,
+}: JudgedConnection): Pick<JudgedConnection, 'destination' | 'judged'> {
+  if (via === undefined) return { destination, judged };
+  return {
+    destination: { address: destination.address },
+    judged: { ...judged, destination: undefined, entering: undefined },
   };
 }
 

@@ -194,3 +194,63 @@ note: Service shop/db has no ready endpoint: kube-proxy rejects the connection
     }
   });
 });
+
+describe('netplugctl policy why, through a node port of another node', () => {
+  const apiVersion = 'netplug.io/v3';
+  const atNode = (spec: object): object => ({
+    apiVersion,
+    kind: 'GlobalNetworkPolicy',
+    metadata: { name: 'at-node' },
+    spec: { selector: "name == 'n2'", ...spec },
+  });
+
+  beforeEach(async () => {
+    cluster.api = answersOf({ ...DB, endpoints: ['10.0.0.2@n2'] });
+    await cluster.apply({
+      apiVersion,
+      kind: 'HostEndpoint',
+      metadata: { name: 'n2', labels: { name: 'n2' } },
+      spec: { node: 'n2', interfaceName: '*' },
+    });
+  });
+
+  it('judges what comes back where it enters its node again, from the node that passes it on', async () => {
+    const ingress = [{ action: 'Deny', source: { nets: ['192.0.2.1/32'] } }, { action: 'Allow' }];
+    await cluster.apply(atNode({ applyOnForward: true, types: ['Ingress'], ingress }));
+    const { verdict, connections } = await explained('shop/db host/n1 --port 30080');
+    expect([verdict, connections]).toMatchObject([
+      'deny',
+      [{ arrivesFrom: '192.0.2.1', entering: { hostEndpoint: 'n2', verdict: 'deny' } }],
+    ]);
+    // Not from its own address, as it would without another node.
+    expect(connections[0]?.notes.join()).not.toContain('it comes back to the pod');
+    expect(await explained('shop/legacy host/n2 --port 30080')).toMatchObject({ verdict: 'allow' });
+  });
+
+  it('does not take it for a packet of a pod to its own node', async () => {
+    cluster.api = answersOf({ ...DB, endpoints: ['192.0.2.2@n2'] });
+    const spec = { defaultEndpointToHostAction: 'Drop' };
+    const types = ['Ingress'];
+    await cluster.apply(
+      { apiVersion, kind: 'AgentConfiguration', metadata: { name: 'default' }, spec },
+      atNode({ types, ingress: [{ action: 'Allow', source: { nets: ['192.0.2.1/32'] } }] }),
+    );
+    expect(await explained('shop/db host/n1 --port 30080')).toMatchObject({ verdict: 'allow' });
+    expect(await explained('shop/db host/n2 --port 30080')).toMatchObject({ verdict: 'deny' });
+  });
+
+  it('judges what the node itself sends where it leaves, and where it comes back', async () => {
+    await cluster.apply(only("app == 'web'"), atNode({ types: ['Egress'], egress: [{ action: 'Allow' }] }));
+    const back = await explained('host/n2 host/n1 --port 30080');
+    expect(back).toMatchObject({ verdict: 'deny', connections: [{ leaving: { verdict: 'allow' }, ingress: {} }] });
+    expect(back.connections[0]?.notes.join()).not.toContain('a node always reaches its own pods');
+    await cluster.apply(
+      policyOf('db', { selector: "app == 'db'", ingress: [{ action: 'Allow' }] }),
+      atNode({ types: ['Egress'], egress: [{ action: 'Deny', destination: { nets: ['192.0.2.1/32'] } }] }),
+    );
+    expect(await explained('host/n2 host/n1 --port 30080')).toMatchObject({
+      verdict: 'deny',
+      connections: [{ leaving: { hostEndpoint: 'n2', verdict: 'deny' }, ingress: { verdict: 'allow' } }],
+    });
+  });
+});
