@@ -1,4 +1,5 @@
 import type { Address } from '../net/address.ts';
+import type { Cidr } from '../net/cidr.ts';
 
 /** A Service of Kubernetes, as far as it decides where its clients end. */
 export interface Service {
@@ -9,8 +10,12 @@ export interface Service {
   /** It has no address of its own: DNS names those of its endpoints. */
   readonly isHeadless: boolean;
   readonly clusterIps: readonly Address[];
-  /** Its `externalIPs` and the addresses of its load balancer, which nodes translate as well. */
+  /** Its `externalIPs`, which nodes translate as well. */
   readonly externalAddresses: readonly Address[];
+  /** Those of its load balancer, which nodes translate as well. */
+  readonly balancerAddresses: readonly Address[];
+  /** Clients of the addresses of its load balancer; all of an IP family without a range of it. */
+  readonly sourceRanges: readonly Cidr[];
   readonly ports: readonly PortOfService[];
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { EndpointOfService, Service } from '../model/service.ts';
 import { formatAddress, parseAddress } from '../net/address.ts';
+import { parseCidr } from '../net/cidr.ts';
 import { headlessAddresses, serviceBackends, type ServiceQuestion } from './service-backends.ts';
 
 const WEB = { name: 'web', protocol: 6, port: 80 } as const;
@@ -12,6 +13,8 @@ function service(more: Partial<Service> = {}): Service {
     isHeadless: false,
     clusterIps: [parseAddress('10.96.0.7')],
     externalAddresses: [],
+    balancerAddresses: [],
+    sourceRanges: [],
     ports: [WEB],
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
@@ -37,9 +40,11 @@ function endpoint(text: string): EndpointOfService {
   };
 }
 
-const INSIDE = { side: 'internal', client: 'pod', node: 'n1', isClientThere: true } as const;
+const POD = parseAddress('10.0.0.9');
+const FAR = parseAddress('198.51.100.1');
+const INSIDE = { side: 'internal', client: 'pod', from: POD, node: 'n1', isClientThere: true } as const;
 const FROM_POD = { ...INSIDE, side: 'external' } as const;
-const OUTSIDE = { side: 'external', client: 'outside', node: 'n1', isClientThere: false } as const;
+const OUTSIDE = { side: 'external', client: 'outside', from: FAR, node: 'n1', isClientThere: false } as const;
 
 type Row = readonly [
   what: string,
@@ -158,6 +163,20 @@ describe('the backends of a Service', () => {
       'sessionAffinity is ClientIP: all connections of a client go to one of the backends',
       'endpoints have hints: which of them the zone of the client leaves out was not looked at',
     ]);
+  });
+
+  it.each<[string, string, string, Row[1]]>([
+    ['drop', 'from outside', '203.0.113.0/24', { ...OUTSIDE, side: 'balancer' }],
+    ['drop', 'that are pods', '203.0.113.0/24', { ...FROM_POD, side: 'balancer' }],
+    ['pass', 'in one of them', '203.0.113.0/24 198.51.100.0/24', { ...OUTSIDE, side: 'balancer' }],
+    ['pass', 'of the other family', '2001:db8::/32', { ...OUTSIDE, side: 'balancer' }],
+    ['pass', 'of other addresses for outside', '203.0.113.0/24', OUTSIDE],
+    ['pass', 'of the cluster IP', '203.0.113.0/24', INSIDE],
+  ])('%s clients %s with the ranges %s of the load balancer', (said, _who, ranges, asked) => {
+    const sourceRanges = ranges.split(' ').map((text) => parseCidr(text));
+    const { backends, refusal } = ask({ ...asked, of: { sourceRanges } }, '10.0.0.1@n1');
+    const dropped = [0, expect.stringContaining('no range of loadBalancerSourceRanges of Service shop/web has ')];
+    expect([backends.length, refusal]).toEqual(said === 'drop' ? dropped : [1, undefined]);
   });
 
   it('of a headless one are the ready addresses that DNS names', () => {

@@ -1,9 +1,10 @@
 import { counted } from '../base/counted.ts';
 import { type EndpointOfService, type PortOfService, type Service, serviceText } from '../model/service.ts';
-import type { Address } from '../net/address.ts';
+import { type Address, formatAddress } from '../net/address.ts';
+import { cidrContains } from '../net/cidr.ts';
 
-/** Address of a Service that the client uses: its cluster IP, or one by which it can be reached from outside. */
-export type ServiceSide = 'internal' | 'external';
+/** Address of a Service that the client uses: its cluster IP, or one for outside, be it of its load balancer or another. */
+export type ServiceSide = 'internal' | 'external' | 'balancer';
 
 export interface ServiceQuestion {
   readonly service: Service;
@@ -12,6 +13,8 @@ export interface ServiceQuestion {
   readonly port: PortOfService;
   readonly side: ServiceSide;
   readonly client: 'pod' | 'host' | 'outside';
+  /** Address of the client. */
+  readonly from: Address;
   /** The node that translates; undefined when it is not known. */
   readonly node: string | undefined;
   /** The client is on that node. */
@@ -40,6 +43,10 @@ export interface ServiceBackends {
  */
 export function serviceBackends(question: ServiceQuestion): ServiceBackends {
   const { service, endpoints, port, node } = question;
+  if (isShutOut(question)) {
+    const refusal = `no range of loadBalancerSourceRanges of ${serviceText(service)} has ${formatAddress(question.from)}: kube-proxy drops the packet`;
+    return { backends: [], isMasqueraded: false, refusal, notes: [] };
+  }
   const serving = endpoints.flatMap((endpoint) => {
     const target = endpoint.ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol);
     return target === undefined ? [] : [{ ...endpoint, port: target.port }];
@@ -68,6 +75,13 @@ export function headlessAddresses(
     ...(ready.length === 0 ? refusal : {}),
     notes: leftOut(endpoints, ready),
   };
+}
+
+/** Ranges are about addresses of the load balancer alone, and those of one IP family are no limit to clients of the other. */
+function isShutOut({ service, side, from }: ServiceQuestion): boolean {
+  if (side !== 'balancer') return false;
+  const ranges = service.sourceRanges.filter(({ base }) => base.family === from.family);
+  return ranges.length > 0 && !ranges.some((range) => cidrContains(range, from));
 }
 
 type Reached = EndpointOfService & { readonly port: number };

@@ -45,6 +45,8 @@ const SERVICES: ServiceReader = {
       isHeadless: false,
       clusterIps: [parseAddress(SERVICE_ADDRESS)],
       externalAddresses: [],
+      balancerAddresses: [],
+      sourceRanges: [],
       ports: [{ name: '', protocol: 6, port: 8000 }],
       internalTrafficPolicy: 'Cluster',
       externalTrafficPolicy: 'Cluster',

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { tryParseAddress } from '../../net/address.ts';
+import { tryReadCidr } from '../../net/cidr.ts';
 import { protocolNumber } from '../protocol.ts';
 import type { EndpointOfService, Service } from '../service.ts';
 import type { Converted, KubernetesObject } from './kubernetes-object.ts';
@@ -14,6 +15,7 @@ const ServiceObject = v.object({
     clusterIP: v.nullish(v.string(), ''),
     clusterIPs: Texts,
     externalIPs: Texts,
+    loadBalancerSourceRanges: Texts,
     externalName: v.nullish(v.string(), ''),
     sessionAffinity: v.nullish(v.string(), 'None'),
     internalTrafficPolicy: Policy,
@@ -85,7 +87,10 @@ export function fromService(object: KubernetesObject): Converted<Service> {
     ...(spec.type === 'ExternalName' ? { externalName: spec.externalName } : {}),
     isHeadless: clusterIps.includes('None'),
     clusterIps: clusterIps.flatMap((text) => tryParseAddress(text) ?? []),
-    externalAddresses: [...spec.externalIPs, ...balancers].flatMap((text) => tryParseAddress(text) ?? []),
+    externalAddresses: spec.externalIPs.flatMap((text) => tryParseAddress(text) ?? []),
+    balancerAddresses: balancers.flatMap((text) => tryParseAddress(text) ?? []),
+    // The API accepts spaces around a range, and bits right of its prefix.
+    sourceRanges: spec.loadBalancerSourceRanges.flatMap((text) => tryReadCidr(text.trim())?.cidr ?? []),
     ports: spec.ports.map(({ protocol, nodePort, ...port }) => ({
       ...port,
       protocol: protocolNumber(protocol),

@@ -109,7 +109,7 @@ export interface ExplainedConnections {
   readonly request?: AskedRequest;
   /**
    * `deny` when one of the connections is denied; to a Service, when all are. `some`: a Service has backends with either verdict.
-   * `none`: it has no backend.
+   * `none`: no backend is reached.
    */
   readonly verdict: PolicyVerdict | 'some' | 'none';
   /** One for each pair of addresses of the same IP family; to a Service, for each backend. */

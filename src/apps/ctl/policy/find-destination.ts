@@ -99,13 +99,12 @@ function servedAt(
   if (has(service.clusterIps)) return { side: 'internal', port: portOf(service, asked) };
   if (asked.protocol === 'ICMP' || asked.port === undefined) return undefined;
   const protocol = protocolNumber(asked.protocol);
-  const isExternal = has(service.externalAddresses);
-  const port = service.ports.find(
-    (each) =>
-      each.protocol === protocol &&
-      ((isExternal && each.port === asked.port) || (node !== undefined && each.nodePort === asked.port)),
-  );
-  return port === undefined ? undefined : { side: 'external', port };
+  const served = service.ports.filter((each) => each.protocol === protocol);
+  const own = served.find(({ port }) => port === asked.port);
+  if (own !== undefined && has(service.externalAddresses)) return { side: 'external', port: own };
+  if (own !== undefined && has(service.balancerAddresses)) return { side: 'balancer', port: own };
+  const byNode = node === undefined ? undefined : served.find(({ nodePort }) => nodePort === asked.port);
+  return byNode === undefined ? undefined : { side: 'external', port: byNode };
 }
 
 /** A name without namespace is of that of the pod that sends, as in its DNS. @throws cli/usage */
@@ -169,6 +168,7 @@ function destinationOf(
             endpoints: endpoints.filter((each) => each.address.family === address.family),
             port,
             side,
+            from: source.address,
             client: source.pod !== undefined ? 'pod' : source.host !== undefined ? 'host' : 'outside',
             node,
             isClientThere: node !== undefined && node === own,

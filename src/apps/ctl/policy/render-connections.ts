@@ -37,7 +37,7 @@ function verdictText(
     case 'some':
       return `allowed to ${String(countOf(connections, 'allow'))} of ${String(connections.length)} backends`;
     case 'none':
-      return 'there is no backend';
+      return 'no backend is reached';
     default:
       return never(verdict);
   }

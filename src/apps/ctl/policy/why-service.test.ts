@@ -8,13 +8,18 @@ let cluster: CtlCluster;
 interface TestService {
   readonly name: string;
   readonly spec: object;
+  readonly status?: object;
   /** `ADDRESS@NODE`. */
   readonly endpoints?: readonly string[];
 }
 
 /** Services of the namespace `shop`. Paths are answered without their queries, so that all slices are one answer. */
 function answersOf(...services: readonly TestService[]): CannedAnswers {
-  const objects = services.map(({ name, spec }) => ({ metadata: { name, namespace: 'shop' }, spec }));
+  const objects = services.map(({ name, spec, status = {} }) => ({
+    metadata: { name, namespace: 'shop' },
+    spec,
+    status,
+  }));
   const slices = services.flatMap(({ name, endpoints = [] }) => ({
     metadata: { name: `${name}-1`, namespace: 'shop', labels: { 'kubernetes.io/service-name': name } },
     endpoints: endpoints
@@ -104,7 +109,7 @@ describe('netplugctl policy why, to a Service', () => {
     cluster.api = answersOf({ ...DB, endpoints: [] });
     const { status, out } = await cluster.run('policy why shop/web svc/db --port 80');
     expect(status).toBe(1);
-    expect(out).toBe(`shop/web -> svc/shop/db, TCP port 80: there is no backend
+    expect(out).toBe(`shop/web -> svc/shop/db, TCP port 80: no backend is reached
 
 note: Service shop/db has no ready endpoint: kube-proxy rejects the connection
 `);
@@ -137,6 +142,25 @@ note: Service shop/db has no ready endpoint: kube-proxy rejects the connection
     expect((await toNode('n2')).connections[0]).not.toHaveProperty('arrivesFrom');
     // Other ports of the node are its own.
     expect(await explained('198.51.100.1 host/n2 --port 30081')).toMatchObject({ to: 'host/n2' });
+  });
+
+  it('says that kube-proxy drops what loadBalancerSourceRanges leave out, at addresses of the load balancer alone', async () => {
+    const ranges = { externalIPs: ['203.0.113.8'], loadBalancerSourceRanges: [' 192.0.2.0/24', '198.51.100.9/25'] };
+    const status = { loadBalancer: { ingress: [{ ip: '203.0.113.7' }] } };
+    cluster.api = answersOf({ ...DB, spec: { ...DB.spec, ...ranges, type: 'LoadBalancer' }, status });
+    const { status: code, out } = await cluster.run('policy why 198.51.100.200 203.0.113.7 --port 80');
+    expect(code).toBe(1);
+    expect(out).toContain('TCP port 80: no backend is reached\n');
+    expect(out).toContain(
+      'no range of loadBalancerSourceRanges of Service shop/db has 198.51.100.200: kube-proxy drops the packet\n',
+    );
+    for (const allowed of [
+      '198.51.100.1 203.0.113.7 --port 80',
+      '198.51.100.200 203.0.113.8 --port 80',
+      '198.51.100.200 host/n2 --port 30080',
+    ])
+      expect(await explained(allowed)).toMatchObject({ to: 'svc/shop/db', verdict: 'allow' });
+    expect(await explained('shop/web 203.0.113.7 --port 80')).toMatchObject({ verdict: 'none', connections: [] });
   });
 
   it('says what policies see of ExternalName, and takes the port as it is for a headless one', async () => {
