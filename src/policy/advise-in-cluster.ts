@@ -1,11 +1,11 @@
 import { protocolNumber } from '../model/protocol.ts';
 import { evaluateSelector } from '../model/selector.ts';
-import { type Address, parseAddress } from '../net/address.ts';
+import { parseAddress } from '../net/address.ts';
 import { joinPath, type PolicyAdvice } from './advise-policy.ts';
 import { evaluateEnd } from './evaluate.ts';
 import type { PolicyView } from './policy-view.ts';
 import { describeOvertaken, mayChooseOrder, overtakes } from './overtaken-denials.ts';
-import { type VitalService, vitalServices } from './reach/vital-services.ts';
+import { type DnsCache, isUsedOn, type VitalService, vitalServices } from './reach/vital-services.ts';
 import type { PeerMatch, PolicyDirection, PolicyEndpoint, PolicyRule, ResolvedPolicy } from './resolved-policy.ts';
 
 const DIRECTIONS: readonly PolicyDirection[] = ['ingress', 'egress'];
@@ -17,7 +17,7 @@ const SHOWN_PODS = 3;
 export function adviseInCluster(
   view: PolicyView,
   policy: ResolvedPolicy,
-  caches: readonly Address[] = [],
+  caches: readonly DnsCache[] = [],
 ): PolicyAdvice[] {
   const selected = [...view.endpoints.values()].filter(({ labels }) => evaluateSelector(policy.appliesTo, labels));
   if (selected.length === 0) {
@@ -111,7 +111,8 @@ function adviseDns(
   if (rules.egress === undefined || isStaged || addresses.size === 0) return [];
   const servers = [...addresses].map(parseAddress);
   const protocol = protocolNumber('UDP');
-  const cut = selected.filter((endpoint) => {
+  const clients = selected.filter(({ node }) => isUsedOn(service, node));
+  const cut = clients.filter((endpoint) => {
     const asked = endpoint.addresses.flatMap((source) =>
       servers.filter(({ family }) => family === source.family).map((destination) => ({ source, destination })),
     );

@@ -75,12 +75,16 @@ export function policyOf(name: string, spec: object): object {
   return { apiVersion: 'netplug.io/v3', kind: 'NetworkPolicy', metadata: { name, namespace: 'shop' }, spec };
 }
 
-/** Answers with a pod of the DNS cache that nodes have, at these addresses. Tenants' pods of the same labels are none. */
-export function dnsCacheAnswers(...addresses: readonly string[]): CannedAnswers {
+/** Answers with a pod of the DNS cache of a node, `n1` unless set, at these addresses. Tenants' pods of the same labels are none. */
+export function dnsCacheAnswers(
+  addresses: readonly string[],
+  { node = 'n1', ready = 'True', phase = 'Running' } = {},
+): CannedAnswers {
   const container = { args: ['-localip', addresses.join(','), '-conf', '/etc/Corefile'] };
   const pod = {
     metadata: { name: 'node-local-dns-1', namespace: 'kube-system' },
-    spec: { hostNetwork: true, containers: [container] },
+    spec: { hostNetwork: true, nodeName: node, containers: [container] },
+    status: { phase, conditions: [{ type: 'Ready', status: ready }] },
   };
   const list = (items: readonly object[]): object => ({ metadata: { resourceVersion: '1' }, items });
   return {

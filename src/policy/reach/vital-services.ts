@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from '../../net/address.ts';
+import { type Address, addressKey, formatAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr } from '../../net/cidr.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyEndpoint } from '../resolved-policy.ts';
@@ -14,8 +14,18 @@ export interface VitalService {
   readonly ports: readonly { readonly protocol: number; readonly port: number }[];
   /** Traffic that is served: connections from pods to it, or its own connections in both directions. */
   readonly protects: 'clients' | 'itself';
+  /** Nodes whose pods use it; all unless set. */
+  readonly nodes?: ReadonlySet<string>;
   /** What to do about clients that are cut off. */
   readonly remedy?: string;
+}
+
+/** An address at which the DNS cache of a node answers the pods of that node. */
+export interface DnsCache {
+  readonly node: string;
+  readonly address: Address;
+  /** Its pod is; one that is not may answer again at any time. */
+  readonly isReady: boolean;
 }
 
 /** Selects the pods of the DNS cache of nodes. */
@@ -38,30 +48,43 @@ export function apiServerAddresses(view: PolicyView): readonly NamedAddress[] {
 }
 
 /** Returns the addresses of the DNS caches of nodes, under their name. */
-export function dnsCacheAddresses(caches: readonly Address[]): readonly NamedAddress[] {
-  return caches.map((address) => ({ kind: 'service', name: DNS_CACHE, address }));
+export function dnsCacheAddresses(caches: readonly DnsCache[]): readonly NamedAddress[] {
+  return distinctAddresses(caches).map((address) => ({ kind: 'service', name: DNS_CACHE, address }));
 }
 
-/** Returns the cache that answers pods before DNS does; undefined without one. Packets to it are those of no pod. */
-function dnsCache(caches: readonly Address[]): VitalService | undefined {
-  if (caches.length === 0) return undefined;
-  const nets = caches.map((address) => formatCidr(hostCidr(address))).join(' and ');
-  const remedy = `the cache answers before DNS pods do, so allow egress to ${nets}, UDP and TCP port 53, as well`;
-  return { name: DNS_CACHE, addresses: textsOf(caches), ports: DNS_PORTS, protects: 'clients', remedy };
+/** Returns the caches that answer pods before DNS does, one for all nodes with the same addresses. Packets to them are those of no pod. */
+function dnsCaches(caches: readonly DnsCache[]): readonly VitalService[] {
+  const byNode = [...Map.groupBy(caches, ({ node }) => node)];
+  const alike = Map.groupBy(byNode, ([, own]) => [...textsOf(distinctAddresses(own))].toSorted().join());
+  return [...alike.values()].map((group): VitalService => {
+    const addresses = distinctAddresses(group.flatMap(([, own]) => own));
+    const nets = addresses.map((address) => formatCidr(hostCidr(address))).join(' and ');
+    const remedy = `the cache answers before DNS pods do, so allow egress to ${nets}, UDP and TCP port 53, as well`;
+    const nodes = new Set(group.map(([node]) => node));
+    return { name: DNS_CACHE, addresses: textsOf(addresses), ports: DNS_PORTS, protects: 'clients', nodes, remedy };
+  });
+}
+
+function distinctAddresses(caches: readonly DnsCache[]): readonly Address[] {
+  return [...new Map(caches.map(({ address }) => [addressKey(address), address])).values()];
+}
+
+/** Reports whether pods of the node, or the node itself, use the service. */
+export function isUsedOn({ nodes }: VitalService, node: string): boolean {
+  return nodes === undefined || nodes.has(node);
 }
 
 /** Returns DNS, the DNS caches of nodes and the API server, as far as the records of services and labels of pods show them, and system namespaces. */
-export function vitalServices(view: PolicyView, caches: readonly Address[] = []): readonly VitalService[] {
+export function vitalServices(view: PolicyView, caches: readonly DnsCache[] = []): readonly VitalService[] {
   const pods = [...view.endpoints.values()].filter(({ kind }) => kind === 'workload');
   const dns = [
     ...DNS_SERVICES.flatMap(([namespace, name]) => view.services.addressesOf(namespace, name)),
     ...pods.filter(isDns).flatMap(({ addresses }) => addresses),
   ];
   const api = apiServers(view);
-  const cache = dnsCache(caches);
   return [
     { name: 'DNS', addresses: textsOf(dns), ports: DNS_PORTS, protects: 'clients' },
-    ...(cache === undefined ? [] : [cache]),
+    ...dnsCaches(caches),
     { name: API_SERVER, addresses: textsOf(api.map(({ address }) => address)), ports: api, protects: 'clients' },
     ...SYSTEM_NAMESPACES.map((name): VitalService => {
       const own = pods.filter(({ namespace }) => namespace === name).flatMap(({ addresses }) => addresses);

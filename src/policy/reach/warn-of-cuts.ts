@@ -4,7 +4,7 @@ import type { PolicyView } from '../policy-view.ts';
 import type { ReachChange } from './compare-reach.ts';
 import type { Peer } from './peer-classes.ts';
 import { partWith } from './traffic.ts';
-import { type VitalService, vitalServices } from './vital-services.ts';
+import { type DnsCache, isUsedOn, type VitalService, vitalServices } from './vital-services.ts';
 
 const HOST = 'host/';
 const SHOWN_PODS = 3;
@@ -13,7 +13,7 @@ const SHOWN_PODS = 3;
 export function warnOfCuts(
   view: PolicyView,
   changes: readonly ReachChange[],
-  caches: readonly Address[] = [],
+  caches: readonly DnsCache[] = [],
 ): readonly string[] {
   const cuts = changes.filter(({ verdict }) => verdict === 'deny');
   return vitalServices(view, caches).flatMap((service) => {
@@ -27,10 +27,8 @@ export function warnOfCuts(
   });
 }
 
-function podsWithout(
-  { addresses, ports, protects }: VitalService,
-  { from, to, traffic, ends }: ReachChange,
-): readonly string[] {
+function podsWithout(service: VitalService, { from, to, traffic, ends }: ReachChange): readonly string[] {
+  const { addresses, ports, protects } = service;
   const isOwn = (peer: Peer): boolean => addressesOf(peer).some((address) => addresses.has(formatAddress(address)));
   if (protects === 'itself') {
     // What other pods may send is their own affair: only changes at its own ends count.
@@ -38,7 +36,12 @@ function podsWithout(
   }
   const isCut =
     to.some(isOwn) && ports.some(({ protocol, port: first }) => partWith(traffic, { protocol, first }) !== undefined);
-  return isCut ? from.flatMap(nameOf) : [];
+  return isCut ? from.filter((peer) => isClient(service, peer)).flatMap(nameOf) : [];
+}
+
+function isClient(service: VitalService, peer: Peer): boolean {
+  if (peer.kind === 'pod') return isUsedOn(service, peer.endpoint.node);
+  return peer.kind !== 'node' || isUsedOn(service, peer.name);
 }
 
 function addressesOf(peer: Peer): readonly Address[] {

@@ -110,7 +110,9 @@ describe('netplugctl lint --cluster', () => {
     const web = (...egress: readonly object[]): object =>
       policyOf('dns', { selector: "app == 'web'", types: ['Egress'], egress });
     expect(await remarks([web(pods)])).toEqual([]);
-    cluster.api = dnsCacheAnswers('169.254.20.10', '10.96.0.10');
+    cluster.api = dnsCacheAnswers(['169.254.20.10', '10.96.0.10'], { node: 'n2' });
+    expect(await remarks([web(pods)])).toEqual([]);
+    cluster.api = dnsCacheAnswers(['169.254.20.10', '10.96.0.10']);
     const nets = '169.254.20.10/32 and 10.96.0.10/32';
     expect(await remarks([web(pods)])).toEqual([
       `spec.egress: spec.egress leaves pods without the DNS cache of their node, with all other policies: shop/web; the cache answers before DNS pods do, so allow egress to ${nets}, UDP and TCP port 53, as well`,

@@ -2,11 +2,11 @@ import { decodeResource } from '../../../model/decode-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
-import type { Address } from '../../../net/address.ts';
 import { adviseInCluster } from '../../../policy/advise-in-cluster.ts';
 import type { PolicyAdvice } from '../../../policy/advise-policy.ts';
 import { describeOvertaken, overtakenDenials } from '../../../policy/overtaken-denials.ts';
 import type { PolicyState } from '../../../policy/policy-state.ts';
+import type { DnsCache } from '../../../policy/reach/vital-services.ts';
 import type { ResolvedPolicy } from '../../../policy/resolved-policy.ts';
 import { type DocumentSource, readDocuments } from '../documents.ts';
 import { itemsOf } from '../resources/resource-files.ts';
@@ -15,11 +15,11 @@ import { readKubernetesPolicy, policyToLint } from './lint-policy.ts';
 /** Advice on a policy that only the cluster can give. */
 export type ClusterAdvice = (policy: ResolvedPolicy) => readonly PolicyAdvice[];
 
-/** Returns advice on policies of the files, as if all of them were applied. `caches` are addresses of DNS caches of nodes. */
+/** Returns advice on policies of the files, as if all of them were applied. */
 export function adviseWith(
   state: PolicyState,
   sources: readonly DocumentSource[],
-  caches: readonly Address[],
+  caches: readonly DnsCache[],
 ): ClusterAdvice {
   state.apply(
     sources.flatMap(policiesIn).map((value) => ({ kind: 'resource', which: resourceIdOf(value), value }) as const),

@@ -1,12 +1,11 @@
 import type { ShownFlow } from '../../../model/shown-flows.ts';
 import { protocolName } from '../../../model/protocol.ts';
-import type { Address } from '../../../net/address.ts';
 import type { PolicyState } from '../../../policy/policy-state.ts';
 import type { NamedAddress } from '../../../policy/reach/peer-classes.ts';
 import { type ChangedEnd, compareReach, type ReachChange } from '../../../policy/reach/compare-reach.ts';
 import { type PeerGroup, PeerNames } from '../../../policy/reach/group-peers.ts';
 import { describeTraffic, OTHER_PROTOCOLS, type Traffic } from '../../../policy/reach/traffic.ts';
-import { apiServerAddresses, dnsCacheAddresses } from '../../../policy/reach/vital-services.ts';
+import { apiServerAddresses, type DnsCache, dnsCacheAddresses } from '../../../policy/reach/vital-services.ts';
 import { warnOfCuts } from '../../../policy/reach/warn-of-cuts.ts';
 import { warnOfHosts } from '../../../policy/reach/warn-of-hosts.ts';
 import { warnOfRequests } from '../../../policy/reach/warn-of-requests.ts';
@@ -53,8 +52,7 @@ interface PlanQuestion {
   readonly after: PolicyState;
   readonly changes: readonly PlannedChange[];
   readonly nodes: readonly NamedAddress[];
-  /** Addresses of the DNS caches of nodes. */
-  readonly caches: readonly Address[];
+  readonly caches: readonly DnsCache[];
   readonly notes: readonly string[];
   /** Flows that were seen; undefined when there is no record of them. */
   readonly flows: readonly ShownFlow[] | undefined;

@@ -4,6 +4,7 @@ import { protocolName, protocolNumber } from '../../../model/protocol.ts';
 import { type EndpointOfService, type PortOfService, type Service, serviceText } from '../../../model/service.ts';
 import { type Address, formatAddress, sameAddress } from '../../../net/address.ts';
 import type { ConnectionEnd } from '../../../policy/evaluate.ts';
+import type { DnsCache } from '../../../policy/reach/vital-services.ts';
 import { headlessAddresses, serviceBackends, type ServiceSide } from '../../../policy/service-backends.ts';
 import { findEnd, type NamedDestination, type NamedEnd, type Targets } from './connection-ends.ts';
 import type { AskedProtocol } from './explain-connection.ts';
@@ -75,14 +76,20 @@ export async function findServiceAt(
   return { to: { ...end, notes }, port: asked.port };
 }
 
-/** Returns the destination as it is where DNS caches of nodes have its address: packets of the node end there, and are not translated. */
+/** Returns the destination as it is where the DNS cache of the node of the source has its address: packets end there, and are not translated. */
 export function behindCaches(
   { to, port }: FoundDestination,
-  { source, caches }: { readonly source: NamedEnd; readonly caches: readonly Address[] },
+  { source, caches }: { readonly source: NamedEnd; readonly caches: readonly DnsCache[] },
 ): FoundDestination {
   const { node } = source;
-  const taken = to.addresses.filter((end) => caches.some((each) => sameAddress(each, end.address)));
-  if (node === undefined || taken.length === 0) return { to, port };
+  const own = caches.filter((each) => each.node === node);
+  const cached = to.addresses.filter((end) => own.some(({ address }) => sameAddress(address, end.address)));
+  if (node === undefined || cached.length === 0) return { to, port };
+  const taken = cached.filter((end) => own.some((each) => each.isReady && sameAddress(each.address, end.address)));
+  if (taken.length === 0) {
+    const why = `the DNS cache of node ${node} has the address, and is not ready: whether packets end there is not known`;
+    return { to: { ...to, notes: [...to.notes, why] }, port };
+  }
   const addresses = taken.map(({ address }) => ({ address, host: node }));
   const texts = addresses.map(({ address }) => formatAddress(address)).join(' and ');
   const notes = [`the DNS cache of node ${node} answers at ${texts}: packets end at the node`];

@@ -49,7 +49,12 @@ describe('netplugctl policy plan', () => {
     const only = (...egress: readonly object[]): object =>
       policyOf('dns', { selector: "app == 'web'", types: ['Egress'], egress });
     expect((await plan([only({ ...allow, destination: dns })])).warnings).toEqual([]);
-    cluster.api = dnsCacheAnswers('169.254.20.10');
+    for (const other of [{ node: 'n2' }, { phase: 'Failed' }]) {
+      cluster.api = dnsCacheAnswers(['169.254.20.10'], other);
+      expect((await plan([only({ ...allow, destination: dns })])).warnings).toEqual([]);
+    }
+    // One that is not ready may be again.
+    cluster.api = dnsCacheAnswers(['169.254.20.10'], { ready: 'False' });
     expect((await plan([only({ ...allow, destination: dns })])).warnings).toEqual([
       'cuts the DNS cache of their node off for shop/web: the cache answers before DNS pods do, so allow egress to 169.254.20.10/32, UDP and TCP port 53, as well',
     ]);

@@ -195,13 +195,14 @@ note: Service shop/db has no ready endpoint: kube-proxy rejects the connection
   });
 
   it('ends at the DNS cache of the node where that has the address, also that of the Service', async () => {
-    const spec = { clusterIP: '10.96.0.7', ports: [{ name: 'http', port: 53, protocol: 'UDP' }] };
+    const spec = { clusterIP: '10.96.0.7', ports: [{ name: 'http', port: 53, protocol: 'TCP' }] };
     const service = answersOf({ name: 'dns', spec, endpoints: ['10.0.0.2@n2'] });
-    cluster.api = {
+    const withCache = (state: object): CannedAnswers => ({
       ...service,
-      ...dnsCacheAnswers('169.254.20.10', '10.96.0.7'),
+      ...dnsCacheAnswers(['169.254.20.10', '10.96.0.7'], state),
       '/api/v1/services': service['/api/v1/services']!,
-    };
+    });
+    cluster.api = withCache({});
     await cluster.apply(
       policyOf('web', {
         selector: "app == 'web'",
@@ -212,10 +213,18 @@ note: Service shop/db has no ready endpoint: kube-proxy rejects the connection
       ['169.254.20.10', 'allow', '169.254.20.10'],
       ['svc/dns', 'deny', '10.96.0.7'],
     ] as const) {
-      const said = await explained(`shop/web ${to} --protocol UDP --port 53`);
+      const said = await explained(`shop/web ${to} --port 53`);
       expect(said).toMatchObject({ verdict, connections: [{ destination: address }] });
       expect(said.notes).toEqual([`the DNS cache of node n1 answers at ${address}: packets end at the node`]);
     }
+    const toService = { verdict: 'allow', connections: [{ destination: '10.0.0.2' }] };
+    for (const state of [{ node: 'n2' }, { phase: 'Failed' }]) {
+      cluster.api = withCache(state);
+      expect(await explained('shop/web svc/dns --port 53')).toMatchObject({ ...toService, notes: [] });
+    }
+    cluster.api = withCache({ ready: 'False' });
+    const notes = [expect.stringMatching(/^the DNS cache of node n1 has the address, and is not ready: /)];
+    expect(await explained('shop/web svc/dns --port 53')).toMatchObject({ ...toService, notes });
   });
 });
 
