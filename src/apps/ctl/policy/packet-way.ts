@@ -116,6 +116,7 @@ export function followPacket(
       ...(sameAddress(own, source.address) ? [] : [tunnelNote(from, own, first)]),
       ...(staysOnNode ? [] : [left, ...(arrived === left ? [] : [arrived])].flatMap(({ why }) => why ?? [])),
       ...(between === undefined ? [] : passedNotes(plan, at)),
+      ...(staysOnNode || to === undefined ? [] : unknownMasqueradeNotes(plan, { source, sent, to })),
     ],
   };
 }
@@ -232,6 +233,24 @@ function nodeAddress(
 function passedNotes({ view }: AddressPlan, node = ''): readonly string[] {
   if (hostEndpointsOf(view, node).length === 0) return [];
   return [`HostEndpoints of node ${node}, which passes it on, are not considered`];
+}
+
+/** kube-proxy also masquerades for pods that its configuration does not count as pods of the cluster: one range for each IP family. */
+function unknownMasqueradeNotes(
+  { pools }: AddressPlan,
+  {
+    source: { address, pod },
+    sent,
+    to,
+  }: { readonly source: ConnectionEnd; readonly sent: Translation | undefined; readonly to: string },
+): readonly string[] {
+  if (pod === undefined || sent === undefined || sent.isMasqueraded) return [];
+  const ranges = pools.map(({ spec }) => parseCidr(spec.cidr)).filter(({ base }) => base.family === address.family);
+  const [only, ...others] = ranges;
+  if (only === undefined || (others.length === 0 && cidrContains(only, address))) return [];
+  return [
+    `not known is whether ${formatAddress(address)} is in the --cluster-cidr of kube-proxy: if not, node ${to} sees the address of node ${pod.node}`,
+  ];
 }
 
 function masqueradeNote(node: string, address: Address): string {

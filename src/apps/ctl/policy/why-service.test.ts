@@ -144,6 +144,27 @@ note: Service shop/db has no ready endpoint: kube-proxy rejects the connection
     expect(await explained('198.51.100.1 host/n2 --port 30081')).toMatchObject({ to: 'host/n2' });
   });
 
+  it('says that kube-proxy may masquerade a pod of one of several pools, which another node then sees as its node', async () => {
+    const poolOf = (name: string, cidr: string): object => ({
+      apiVersion: 'netplug.io/v3',
+      kind: 'IPPool',
+      metadata: { name },
+      spec: { cidr },
+    });
+    const note =
+      'not known is whether 10.0.0.1 is in the --cluster-cidr of kube-proxy: if not, node n2 sees the address';
+    const said = async (argv: string): Promise<boolean> =>
+      (await explained(argv)).connections.some(({ notes }) => notes.join().includes(note));
+    await cluster.apply(poolOf('a', '10.0.0.0/24'));
+    expect(await said('shop/web svc/db')).toBe(false);
+    await cluster.apply(poolOf('b', '10.1.0.0/24'));
+    expect(await said('shop/web svc/db')).toBe(true);
+    expect(await said('shop/web shop/db --port 8080')).toBe(false);
+    // On the node that translates, policies see the pod.
+    cluster.api = answersOf({ ...DB, endpoints: ['10.0.0.1@n1'] });
+    expect(await said('shop/web svc/db')).toBe(false);
+  });
+
   it('says that kube-proxy drops what loadBalancerSourceRanges leave out, at addresses of the load balancer alone', async () => {
     const ranges = { externalIPs: ['203.0.113.8'], loadBalancerSourceRanges: [' 192.0.2.0/24', '198.51.100.9/25'] };
     const status = { loadBalancer: { ingress: [{ ip: '203.0.113.7' }] } };
