@@ -156,7 +156,7 @@ describe('host ports on a node with an agent', () => {
 
     await node.exec('sh', '-c', 'mv /opt/cni/bin/portmap /opt/cni/portmap; nft flush ruleset');
     expect(await bench.fetch(bench.outside.path, NODE_ADDRESSES[0]!)).toBeUndefined();
-    const problem = `host ports ${String(HOST_PORT)}/tcp of container "one" are gone and cannot be mapped again: portmap:`;
+    const problem = `host ports ${String(HOST_PORT)}/tcp of container "one" have lost rules and cannot be mapped again: portmap:`;
     await until(async () => (await status()).includes(problem), 'the agent names the host port');
     await node.exec('mv', '/opt/cni/portmap', '/opt/cni/bin/portmap');
     await chainDel(node, bench.list(), { ...gone.call, cached: gone.cached });

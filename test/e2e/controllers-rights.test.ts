@@ -184,7 +184,9 @@ describe.each(runsHere('e2e/controllers-rights: on kv') ? (['kv', 'orch'] as con
       expect(watches.length).toBeGreaterThan(4);
       expect(watches.filter(([, count]) => count > 1)).toEqual([]);
       const followed = new Set(watches.map(([right]) => right.replace('watch ', 'list ')));
-      expect(own.filter(([right, count]) => followed.has(right) && count > 1)).toEqual([]);
+      // The first run reads these, before what is followed beside the feeds begins.
+      const mostOf = (right: string): number => (right === 'list servicecidrs.networking.k8s.io' ? 2 : 1);
+      expect(own.filter(([right, count]) => followed.has(right) && count > mostOf(right))).toEqual([]);
     });
 
     it('use every right of their roles and request nothing else [auth-rbac]', async () => {
