@@ -169,9 +169,13 @@ export const SOAK_CASES: readonly SoakCase[] = [
 export const HAVE_PASSED: ReadonlySet<string> = new Set([
   'a BIRD of the host',
   'Debian package',
+  'cluster-networking, each datastore',
+  'containerd, standalone',
+  'containerd, with agents',
   'failover of controllers',
   'fan-out across releases',
   'identity of clusters',
+  'network process without memory',
   'plans that are killed',
   'purge of a node',
   'shells and terminals',
