@@ -114,7 +114,7 @@ describe('a node that is not fit for netplug', () => {
     await until(
       async () =>
         (await cluster.kubectl('logs', SYSTEM, metadata.name)).includes(
-          `\\"${FOREIGN}\\" sorts before \\"${CONF_NAME}\\": a runtime that reads one configuration reads that one; remove the file`,
+          `\\"${FOREIGN}\\" sorts before \\"${CONF_NAME}\\": a runtime that reads one configuration reads that one`,
         ),
       'the log of the agent names the file',
     );
