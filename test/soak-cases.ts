@@ -175,6 +175,7 @@ export const HAVE_PASSED: ReadonlySet<string> = new Set([
   'failover of controllers',
   'fan-out across releases',
   'identity of clusters',
+  'installation on unfit nodes',
   'network process without memory',
   'plans that are killed',
   'purge of a node',
