@@ -109,8 +109,8 @@ export function worstOf({ problems }: Pick<NodeReportSpec, 'problems'>): NodeSev
   return NODE_SEVERITIES.find((severity) => problems.some((problem) => problem.severity === severity));
 }
 
-function count(severity: NodeSeverity, { spec }: NodeReport): string {
-  return String(spec.problems.filter((problem) => problem.severity === severity).length);
+export function countProblems(problems: readonly Pick<NodeProblem, 'severity'>[], severity: NodeSeverity): number {
+  return problems.filter((problem) => problem.severity === severity).length;
 }
 
 export const NODE_REPORT: KindDeclaration<NodeReport> = {
@@ -123,8 +123,8 @@ export const NODE_REPORT: KindDeclaration<NodeReport> = {
   writtenBy: 'netplug',
   columns: [
     nameColumn(),
-    column('ERRORS', undefined, (report) => count('error', report)),
-    column('WARNINGS', undefined, (report) => count('warning', report)),
+    column('ERRORS', undefined, ({ spec }) => String(countProblems(spec.problems, 'error'))),
+    column('WARNINGS', undefined, ({ spec }) => String(countProblems(spec.problems, 'warning'))),
     column('FIRST', 'spec.problems[0].text', ({ spec }) => spec.problems[0]?.text ?? ''),
     wide('REPORTED', 'spec.reportedAt', ({ spec }) => spec.reportedAt ?? ''),
   ],

@@ -1,7 +1,7 @@
 import { sumByName } from '../../base/stopwatch.ts';
 import type { CallRecord } from '../../cni/call-record.ts';
 import type { Isolation } from '../../cni/pod-isolation.ts';
-import { NODE_SEVERITIES, type NodeProblem } from '../../model/node-report.ts';
+import { countProblems, NODE_SEVERITIES, type NodeProblem } from '../../model/node-report.ts';
 import { AGENT_METRICS } from '../../metrics/agent-metrics.ts';
 import { registerMetrics } from '../../metrics/register.ts';
 import { eventLoopDelay } from '../../runtime/event-loop-delay.ts';
@@ -80,7 +80,7 @@ export function createMetrics(look: () => Promise<AgentStanding>): Metrics {
       setAddresses(metrics, addresses);
       setNetwork(metrics, network);
       for (const severity of NODE_SEVERITIES)
-        metrics.netplug_node_problems.set({ severity }, problems.filter((each) => each.severity === severity).length);
+        metrics.netplug_node_problems.set({ severity }, countProblems(problems, severity));
       if (tokenSecondsLeft !== undefined) metrics.netplug_cni_token_expiry_seconds.set(tokenSecondsLeft);
       metrics.netplug_pending_writes.set(waiting);
       metrics.netplug_datastore_up.set(isDatastoreUp ? 1 : 0);

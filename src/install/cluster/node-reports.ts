@@ -35,9 +35,13 @@ export interface ReportedNodes {
  * Reads the reports of nodes on which something is wrong, within their limits: a node may write more. A kind that is not served
  * yet has none. @throws store/*
  */
-export async function readNodeReports(api: OrchApi, signal: AbortSignal): Promise<readonly NodeReport[]> {
+export async function readNodeReports(
+  api: OrchApi,
+  signal: AbortSignal,
+  which: typeof WITH_PROBLEMS | typeof WITH_ERRORS = WITH_PROBLEMS,
+): Promise<readonly NodeReport[]> {
   try {
-    const objects = await api.list(NODE_REPORTS, WITH_PROBLEMS, signal);
+    const objects = await api.list(NODE_REPORTS, which, signal);
     return objects.flatMap((object) => {
       const decoded = decodeStoredResource(object);
       if (typeof decoded === 'string' || decoded.kind !== 'NodeReport') return [];

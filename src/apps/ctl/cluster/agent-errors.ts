@@ -1,6 +1,6 @@
 import { VERSION } from '../../../base/version.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { readNodeReports } from '../../../install/cluster/node-reports.ts';
+import { readNodeReports, WITH_ERRORS } from '../../../install/cluster/node-reports.ts';
 import { type NodeReport, problemName } from '../../../model/node-report.ts';
 import { firstLine, type PodRun } from './node-pods.ts';
 
@@ -18,7 +18,7 @@ export function agentErrors({ api, clock, signal }: PodRun): () => Promise<strin
   const isOfNow = ({ spec }: NodeReport): boolean =>
     spec.release === VERSION && Date.parse(spec.reportedAt ?? '') >= begun;
   return async () => {
-    const errors = (await readNodeReports(api, signal).catch(refused)).filter(isOfNow).flatMap(errorsIn);
+    const errors = (await readNodeReports(api, signal, WITH_ERRORS).catch(refused)).filter(isOfNow).flatMap(errorsIn);
     const nowMs = clock.monotonic();
     const names = new Set(errors.map(({ key }) => key));
     for (const key of sinceMs.keys()) if (!names.has(key)) sinceMs.delete(key);

@@ -14,14 +14,14 @@ import {
 } from '../../../install/cluster/probe-objects.ts';
 import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { ENDPOINT_SLICES } from '../../../kube/paths.ts';
+import { ENDPOINT_SLICES, SERVICES } from '../../../kube/paths.ts';
 import { applyObject, deleteObject } from '../../../kube/objects/apply.ts';
 import { referenceOf } from '../../../kube/objects/reference.ts';
 import { type PodRun, removePodsNamed, runPods } from './node-pods.ts';
 
 const CLIENT_SECONDS = 60;
 const REMOVAL_MS = 90_000;
-const SERVICES = { group: '', version: 'v1', plural: 'services', namespace: 'kube-system' } as const;
+const DNS_SERVICES = { ...SERVICES, namespace: 'kube-system' };
 const ServiceSpec = v.object({ spec: v.looseObject({ clusterIP: v.string() }) });
 const Slice = v.object({
   endpoints: v.nullish(
@@ -96,10 +96,10 @@ export async function removeProof(run: Omit<PodRun, 'onProgress'>): Promise<void
 
 /** Reports whether the name service of the cluster has a pod that answers. */
 async function isDnsReady(api: OrchApi, signal: AbortSignal): Promise<boolean> {
-  const services = await api.list(SERVICES, { labelSelector: 'k8s-app=kube-dns' }, signal);
+  const services = await api.list(DNS_SERVICES, { labelSelector: 'k8s-app=kube-dns' }, signal);
   for (const { metadata } of services) {
     const labelSelector = `kubernetes.io/service-name=${metadata.name}`;
-    const slices = await api.list({ ...ENDPOINT_SLICES, namespace: SERVICES.namespace }, { labelSelector }, signal);
+    const slices = await api.list({ ...ENDPOINT_SLICES, namespace: DNS_SERVICES.namespace }, { labelSelector }, signal);
     const endpoints = slices.flatMap((slice) => {
       const read = v.safeParse(Slice, slice);
       return read.success ? (read.output.endpoints ?? []) : [];

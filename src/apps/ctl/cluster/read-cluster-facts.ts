@@ -1,7 +1,7 @@
 import type { ClusterFacts } from '../../../checks/cluster-facts.ts';
 import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
-import { LEASES, NAMESPACES, NODES, PODS } from '../../../kube/paths.ts';
+import { LEASES, NAMESPACES, NODES, PODS, SERVICES } from '../../../kube/paths.ts';
 import { recordIn } from '../../../upgrade/cluster/objects-in.ts';
 import { readMeshFacts } from '../mesh/read-mesh-facts.ts';
 import { findMissingRights, type NeededRight } from './missing-rights.ts';
@@ -58,7 +58,7 @@ async function readWebhooks(api: OrchApi, signal: AbortSignal): Promise<ClusterF
 
 /** A server on the network of its node answers without the network of pods. */
 async function isBehindPods(api: OrchApi, { name, namespace }: ServedBy, signal: AbortSignal): Promise<boolean> {
-  const answer = await api.get({ group: '', version: 'v1', plural: 'services', namespace }, name, signal);
+  const answer = await api.get({ ...SERVICES, namespace }, name, signal);
   const selector = answer.outcome === 'ok' ? Object.entries(recordIn(recordIn(answer.value, 'spec'), 'selector')) : [];
   if (selector.length === 0) return true;
   const labelSelector = selector.map(([key, value]) => `${key}=${String(value)}`).join(',');

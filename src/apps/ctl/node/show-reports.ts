@@ -1,6 +1,6 @@
 import { visibleText } from '../../../base/visible-text.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
-import type { NodeReport, NodeReportSpec, NodeSeverity } from '../../../model/node-report.ts';
+import { countProblems, type NodeReport, type NodeReportSpec } from '../../../model/node-report.ts';
 import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
@@ -43,8 +43,8 @@ function renderNodes(nodes: readonly ReportedNode[], screen: Screen): string {
   const paint = painterFor(screen);
   const rows = nodes.map(({ node, report }) => [
     visibleText(node),
-    report === undefined ? '?' : count(report, 'error'),
-    report === undefined ? '?' : count(report, 'warning'),
+    report === undefined ? '?' : String(countProblems(report.problems, 'error')),
+    report === undefined ? '?' : String(countProblems(report.problems, 'warning')),
     visibleText(report?.release ?? ''),
     report === undefined ? 'never' : visibleText(report.reportedAt ?? ''),
   ]);
@@ -54,8 +54,4 @@ function renderNodes(nodes: readonly ReportedNode[], screen: Screen): string {
     return [`\n${paint('bold', `node ${visibleText(node)}`)}\n${renderProblems(report.problems, paint)}${more}`];
   });
   return [renderTable(['NODE', 'ERRORS', 'WARNINGS', 'RELEASE', 'REPORTED'], rows), ...details].join('');
-}
-
-function count({ problems }: NodeReportSpec, severity: NodeSeverity): string {
-  return String(problems.filter((problem) => problem.severity === severity).length);
 }
