@@ -54,7 +54,7 @@ export function boundsFor(bytesPerSecond: number, burstMs: number): RateBounds {
   return { burstBytes, queueBytes };
 }
 
-/** Returns the bounds that the limit needs; undefined when it is as it shall be, or as a person has set it. */
+/** Returns the bounds that the limit needs; undefined when it has them, or when a user has set others. */
 export function neededBounds(limit: RateLimit, burstMs: number): RateBounds | undefined {
   if (!limit.isBounded && !isUnbounded(limit)) return undefined;
   const bounds = boundsFor(limit.bytesPerSecond, burstMs);

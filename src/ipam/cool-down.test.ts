@@ -39,7 +39,7 @@ describe('an address that was released', () => {
     expect(await ipam.addresses('f', { pod: 'f' })).toEqual([used[0]]);
   });
 
-  it('is given at once to the same pod, also on another container, and to whoever asks for it', async () => {
+  it('is given at once to the same pod, also on another container, and to a pod that asks for it', async () => {
     const ipam = await benchOf('10.0.0.0/24');
     const used = await useBlock(ipam);
     expect(await ipam.addresses('c2', { pod: 'c' })).toEqual([used[2]]);

@@ -13,7 +13,7 @@ describe('a released address', () => {
     ['cools down longer with another setting', 59, 60, true],
     ['does not cool down without a cool-down', 0, 0, false],
     ['cools down when the clock of the other node is a little ahead', -4, 30, true],
-    // A clock was set back: nobody knows for how long the address has been free.
+    // A clock was set back: for how long the address has been free is not known.
     ['does not wait for a time that a changed clock once showed', -6, 30, false],
   ])('%s', (_, age, seconds, isCooling) => {
     const released = new Map([[7, release(AT)]]);

@@ -92,7 +92,7 @@ interface Said {
   more: number;
 }
 
-/** An agent that does not run is told by its pod. */
+/** That an agent does not run, its pod says. */
 function isRenewed({ reportedAt }: NodeReport['spec'], nowMs: number): boolean {
   return nowMs - Date.parse(reportedAt ?? '') < OUTDATED_MS;
 }

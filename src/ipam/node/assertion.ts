@@ -71,7 +71,7 @@ export class NodeAssertion {
     return this.#reported.map(lostAddressProblem);
   }
 
-  /** Returns undefined while the kernel does not list the links: whoever asks for the state of the node can do nothing about it. */
+  /** Returns undefined while the kernel does not list the links: a question about the state of the node must not fail for that. */
   #conflictsOfLinks(): readonly AddressConflict[] | undefined {
     try {
       const attached = this.#ports.listAttached();

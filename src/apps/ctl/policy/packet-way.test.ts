@@ -4,6 +4,14 @@ import type { ExplainedConnections } from './explain-connection.ts';
 
 const apiVersion = 'netplug.io/v3';
 const TUNNELS = { n1: '10.0.0.81', n2: '10.0.0.82' };
+/** Every interface of node n2. */
+const HOST_N2 = {
+  apiVersion,
+  kind: 'HostEndpoint',
+  metadata: { name: 'n2', labels: { name: 'n2' } },
+  spec: { node: 'n2', interfaceName: '*' },
+};
+
 let cluster: CtlCluster;
 
 async function explained(argv: string): Promise<ExplainedConnections> {
@@ -61,20 +69,12 @@ describe('the packet that netplugctl policy why judges', () => {
 
   it('reaches another node from the address of the node of its pod, with natOutgoing', async () => {
     const closed = { selector: "name == 'n2'", types: ['Ingress'] };
-    await cluster.apply(
-      {
-        apiVersion,
-        kind: 'HostEndpoint',
-        metadata: { name: 'n2', labels: { name: 'n2' } },
-        spec: { node: 'n2', interfaceName: '*' },
-      },
-      {
-        apiVersion,
-        kind: 'GlobalNetworkPolicy',
-        metadata: { name: 'pods' },
-        spec: { ...closed, ingress: [{ action: 'Allow', source: { selector: "app == 'web'" } }] },
-      },
-    );
+    await cluster.apply(HOST_N2, {
+      apiVersion,
+      kind: 'GlobalNetworkPolicy',
+      metadata: { name: 'pods' },
+      spec: { ...closed, ingress: [{ action: 'Allow', source: { selector: "app == 'web'" } }] },
+    });
     await pool({ natOutgoing: false });
     expect(await explained('shop/web host/n2 --port 80')).toMatchObject({ verdict: 'allow' });
     await pool({ natOutgoing: true });
@@ -112,25 +112,17 @@ describe('the packet that netplugctl policy why judges', () => {
   });
 
   it('is what policies before translation say of it, and named so', async () => {
-    await cluster.apply(
-      {
-        apiVersion,
-        kind: 'HostEndpoint',
-        metadata: { name: 'n2', labels: { name: 'n2' } },
-        spec: { node: 'n2', interfaceName: '*' },
+    await cluster.apply(HOST_N2, {
+      apiVersion,
+      kind: 'GlobalNetworkPolicy',
+      metadata: { name: 'before' },
+      spec: {
+        selector: "name == 'n2'",
+        preDNAT: true,
+        applyOnForward: true,
+        ingress: [{ action: 'Deny', destination: { nets: ['203.0.113.9/32'] } }],
       },
-      {
-        apiVersion,
-        kind: 'GlobalNetworkPolicy',
-        metadata: { name: 'before' },
-        spec: {
-          selector: "name == 'n2'",
-          preDNAT: true,
-          applyOnForward: true,
-          ingress: [{ action: 'Deny', destination: { nets: ['203.0.113.9/32'] } }],
-        },
-      },
-    );
+    });
     expect(await explained('198.51.100.1 203.0.113.9 --port 80')).toMatchObject({
       verdict: 'deny',
       connections: [{ entering: { paths: [{ path: 'preDNAT', decidedBy: 'GlobalNetworkPolicy before' }] } }],

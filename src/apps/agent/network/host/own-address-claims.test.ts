@@ -152,7 +152,7 @@ it.each(SEEDS)(
     expect(settled).toHaveLength(1);
     const joined = new Cluster(seed, same, { c: '10.0.2.15' });
     await joined.run(CLAIM_SETTLES_MS);
-    // Two that know of nobody: their views are from before.
+    // Neither knows of the other: their views are from before.
     for (const member of joined.members.slice(0, 2)) member.view = new Map();
     await joined.run(120_000, () => expect(joined.records.get(nodeName('c'))).toBe('10.0.2.15'));
     expect(holders(joined)).toEqual(['c']);

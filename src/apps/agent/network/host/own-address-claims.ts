@@ -107,7 +107,7 @@ export class OwnAddressClaims {
     return { addresses, conflicts };
   }
 
-  /** What the record has when the agent starts is no new claim: nobody knows who was first, and a start must take nothing from pods. */
+  /** What the record has when the agent starts is no new claim: no record says which node was first, and a start must take nothing from pods. */
   #begin(): void {
     this.#hasBegun = true;
     const claim = { sinceMs: this.#ports.clock.monotonic(), isSettled: true };
@@ -179,7 +179,7 @@ export class OwnAddressClaims {
       signal,
     );
     if (names.includes(this.#node)) return { claim: { sinceMs, isSettled: rivals.length === 0 }, rivals };
-    // Others cannot see the claim yet, or nobody knows.
+    // Others cannot see the claim yet, or what they see is not known.
     return { claim: { sinceMs: clock.monotonic(), isSettled: false }, rivals };
   }
 
