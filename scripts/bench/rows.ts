@@ -19,6 +19,7 @@ import { measurePolicyAdd } from './rows/policy-add.ts';
 import { measurePolicyPackets } from './rows/policy-packets.ts';
 import { measurePolicyScale } from './rows/policy-scale.ts';
 import { measurePolicyTenant } from './rows/policy-tenant.ts';
+import { measureRepairs } from './rows/repairs.ts';
 import { measureRequestsOnKv } from './rows/requests-kv.ts';
 import { measureRequestsOnOrch } from './rows/requests-orch.ts';
 import { measureSandbox } from './rows/sandbox.ts';
@@ -47,6 +48,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'convergence-start': measureConvergenceAtStart,
   'convergence-block': measureConvergenceOfBlocks,
   controllers: measureControllers,
+  repairs: measureRepairs,
   'policy-packets': measurePolicyPackets,
   'policy-add': measurePolicyAdd,
   'policy-scale': measurePolicyScale,
