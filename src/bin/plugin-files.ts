@@ -33,6 +33,8 @@ export interface PluginFiles {
   readonly run: (signal: AbortSignal) => Promise<void>;
   /** Returns why the plugin cannot work, a sentence each. */
   readonly failures: () => readonly string[];
+  /** Returns what is not in place yet, a sentence each. */
+  readonly pending: () => readonly string[];
   /** Returns what else an administrator must act on, a sentence each. */
   readonly warnings: () => readonly string[];
   /** Returns both. */
@@ -96,6 +98,7 @@ export function pluginFilesIn(
       await Promise.all([...parts.map(async (part) => part.run(signal)), aborted(signal)]);
     },
     failures,
+    pending: () => (conflist?.isPending === true ? ['the conflist is not installed yet'] : []),
     warnings: () => [
       ...[ownToken, credentials].flatMap((part) => part?.warning ?? []),
       ...(conflist?.faults ?? []).map(problemSentence),

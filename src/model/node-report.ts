@@ -81,6 +81,11 @@ export const CALL_PROBLEMS = {
     severity: 'warning',
     remedy: 'Delete the pod that must not run; where the orchestrator has it no more, stop the container on this node',
   },
+  conditions: {
+    code: 'agent/conditions',
+    severity: 'warning',
+    remedy: 'Look at the Node, at the role netplug-node, and at admission policies and webhooks that refuse it',
+  },
   leaks: {
     code: 'agent/leaked-reservations',
     severity: 'warning',
