@@ -496,7 +496,12 @@ describe('netplugctl install cluster on an API server', () => {
       return err;
     };
     const conflist = '/etc/cni/net.d/05-other.conflist: the runtime reads this configuration of another plugin first';
-    const unfit = await withFailure({ failure: (pod) => (pod === 'netplug-node-check-node-b' ? conflist : undefined) });
+    const left = 'warning: flannel has left 1 device ("flannel.1")';
+    const unfit = await withFailure({
+      failure: (pod) => (pod === 'netplug-node-check-node-b' ? conflist : undefined),
+      message: (pod) => (pod === 'netplug-node-check-node-a' ? left : undefined),
+    });
+    expect(unfit).toContain(`node-a: ${left}\n`);
     expect(unfit).toContain(`1 nodes are not fit for it\n  node-b: ${conflist}`);
     expect(await namesOf('customresourcedefinitions,daemonsets')).toEqual([]);
     const unpulled = await withFailure({ waiting: (pod) => (pod.includes('check') ? 'ImagePullBackOff' : undefined) });
