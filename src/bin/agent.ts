@@ -199,7 +199,15 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   const threads = new ThreadPoolWatch(systemClock);
   const callFailures = (): readonly string[] => [...threadFailures(threads), ...nodes.problems()];
   const obstacles = async (): Promise<readonly string[]> => [...callFailures(), ...((await network?.failures()) ?? [])];
-  const pluginFiles = pluginFilesIn(env, { ...base, transport, obstacles }, { node, datastore });
+  const pod = readVariable(env, 'POD_NAME');
+  const remount = new AbortController();
+  const onFolderReplaced = (reason: string): void => {
+    // Only the kubelet creates the container again, with the folders of then.
+    if (pod === '') return;
+    log.warning('agent exited', { reason });
+    remount.abort();
+  };
+  const pluginFiles = pluginFilesIn(env, { ...base, transport, obstacles, onFolderReplaced }, { node, datastore });
   const conditions = new NodeConditions(
     {
       ...base,
@@ -217,7 +225,6 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     },
     node,
   );
-  const pod = readVariable(env, 'POD_NAME');
   const health = {
     notReady: async () => [...(await obstacles()), ...pluginFiles.failures()],
     warnings: () => [...pluginFiles.warnings(), ...nodes.warnings()],
@@ -225,7 +232,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     metrics,
     log,
   };
-  const stop = interruptions();
+  const stop = AbortSignal.any([interruptions(), remount.signal]);
   await pluginFiles.prepare(stop);
   const end = await serveNode(
     {

@@ -58,6 +58,7 @@ export const PLUGIN_PROBLEMS = {
   unusable: { code: 'plugin/unusable', severity: 'error' },
   shadowed: { code: 'plugin/shadowed', severity: 'error' },
   otherFolder: { code: 'plugin/other-folder', severity: 'error' },
+  staleFolder: { code: 'plugin/stale-folder', severity: 'error' },
   withoutProgram: { code: 'plugin/without-program', severity: 'error' },
   contested: { code: 'plugin/contested', severity: 'error' },
   extended: { code: 'plugin/extended', severity: 'warning' },
