@@ -34,7 +34,7 @@ export async function examineNode({ io, ports, signal }: Context, examination: N
   const faults = [
     ...elsewhere.map(problemSentence),
     ...(examination.keepsPlugin ? [] : await findEarlierConfigurations(examination)),
-    ...(examination.keepsPlugin ? [] : await findRivals(ports.openHostNetwork())),
+    ...(examination.keepsPlugin ? [] : await findRivalDevices(ports.openHostNetwork())),
     ...(await findMissingAbilities(ports.openPacketTables(), signal)),
     ...(await findPortsInUse(examination.ports)),
   ];
@@ -77,7 +77,7 @@ export async function findRemains(
 }
 
 /** Returns VXLAN devices beside which netplug can make no tunnel, a sentence each. */
-export async function findRivals(host: HostNetwork): Promise<readonly string[]> {
+export async function findRivalDevices(host: HostNetwork): Promise<readonly string[]> {
   const rivals = await host.findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT });
   return rivals.map(
     (rival) =>
