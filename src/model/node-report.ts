@@ -85,7 +85,8 @@ export const CALL_PROBLEMS = {
   conditions: {
     code: 'agent/conditions',
     severity: 'warning',
-    remedy: 'Look at the Node, at the role netplug-node, and at admission policies and webhooks that refuse it',
+    remedy:
+      'Look at the Node, at the roles of the account netplug-agent, and at admission policies and webhooks that refuse the write',
   },
   leaks: {
     code: 'agent/leaked-reservations',
