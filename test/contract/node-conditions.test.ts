@@ -47,10 +47,13 @@ const become = async (wanted: readonly string[], what: string): Promise<void> =>
   until(async () => (await conditions()).join() === wanted.join(), what);
 
 it('writes both conditions of its Node, and both again once that was deleted and registered again', async () => {
+  const uid = async (): Promise<string> => (await server.call('GET', '/api/v1/nodes/n1')).metadata.uid;
   await become(GOOD, 'both are written');
+  const before = await uid();
   await server.call('DELETE', '/api/v1/nodes/n1');
   await server.putNode('n1');
   await become(GOOD, 'another Node has both');
+  expect(await uid()).not.toBe(before);
 });
 
 it('writes within a minute what another program has turned', async () => {
