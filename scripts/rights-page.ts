@@ -4,7 +4,10 @@ import { ROLE_LIST, type RoleName } from '../src/install/cluster/rights/role-tab
 
 const STILL_ALLOWED = [
   ['workloadendpoints', 'record, change and delete the endpoints of its own node'],
-  ['nodes', 'change the annotations `netplug/…` and the condition `NetworkUnavailable` of its own Node'],
+  [
+    'nodes',
+    'change the annotations `netplug/…` and the conditions `NetworkUnavailable` and `netplug.io/NetworkReady` of its own Node',
+  ],
   [
     'ipblocks',
     'create, change and delete its own blocks; assign and release addresses for itself in blocks of other nodes; take over a block without held or pre-allocated addresses',

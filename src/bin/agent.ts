@@ -3,9 +3,9 @@ import { dirname, join } from 'node:path';
 import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
-import { networkFailure } from '../apps/agent/network/registration.ts';
 import type { CallSettings, RelayedObjects } from '../apps/agent/network-channel.ts';
 import { NetworkProcess } from '../apps/agent/network-process.ts';
+import { NodeConditions } from '../apps/agent/node-conditions.ts';
 import { NodeProblems } from '../apps/agent/node-problems.ts';
 import { readPodLinkNames } from '../apps/agent/network/host/read-pod-links.ts';
 import { PodIsolator } from '../apps/agent/pod-isolator.ts';
@@ -27,6 +27,7 @@ import type { WatchedBlocks } from '../datastore/orch/node-blocks.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { sharedWatchKey } from '../kube/orch-api.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
+import { pluginFailures } from '../model/node-readiness.ts';
 import { CALL_PROBLEMS, asNodeProblems } from '../model/node-report.ts';
 import { threadFailures, ThreadPoolWatch } from '../runtime/thread-pool-watch.ts';
 import { startHealthServer, startMetricsServer, startProbeServer } from '../runtime/health-server.ts';
@@ -124,6 +125,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       ...asNodeProblems(CALL_PROBLEMS.lostAddress, nodes.warnings()),
       ...((await network?.problems()) ?? []),
       ...pluginFiles.problems(),
+      ...asNodeProblems(CALL_PROBLEMS.conditions, conditions.problems()),
       ...asNodeProblems(CALL_PROBLEMS.leaks, leaks.failures()),
     ],
   });
@@ -136,11 +138,6 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
         onRestart: () => metrics.countNetworkRestart(),
         onSettings: (changed) => (settings = changed),
         relays,
-        reportOutage: async (message, signal) => {
-          // The condition of a node that another plugin connects belongs to that plugin.
-          if (networking === 'on')
-            await nodes.get(datastore).inner.reportNetwork(node, networkFailure(message), signal);
-        },
       })
     : undefined;
   using metrics = createMetrics(async () => {
@@ -200,13 +197,34 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     binDir: readVariable(env, 'NETPLUG_CNI_BIN_DIR'),
   });
   const threads = new ThreadPoolWatch(systemClock);
-  const obstacles = async (): Promise<readonly string[]> => [
-    ...threadFailures(threads),
-    ...nodes.problems(),
-    ...((await network?.failures()) ?? []),
-  ];
-  const pluginFiles = pluginFilesIn(env, { ...base, transport, obstacles }, { node, datastore });
+  const callFailures = (): readonly string[] => [...threadFailures(threads), ...nodes.problems()];
+  const obstacles = async (): Promise<readonly string[]> => [...callFailures(), ...((await network?.failures()) ?? [])];
   const pod = readVariable(env, 'POD_NAME');
+  const remount = new AbortController();
+  const onFolderReplaced = (reason: string): void => {
+    // Only the kubelet creates the container again, with the folders of then.
+    if (pod === '') return;
+    log.warning('agent exited', { reason });
+    remount.abort();
+  };
+  const pluginFiles = pluginFilesIn(env, { ...base, transport, obstacles, onFolderReplaced }, { node, datastore });
+  const conditions = new NodeConditions(
+    {
+      ...base,
+      store: () => nodes.get(datastore).inner,
+      observe: async () => {
+        const { failures = [], disconnections } = (await network?.observed()) ?? {};
+        return {
+          calls: callFailures(),
+          network: failures,
+          plugin: pluginFailures(pluginFiles.problems()),
+          pending: pluginFiles.pending(),
+          disconnections,
+        };
+      },
+    },
+    node,
+  );
   const health = {
     notReady: async () => [...(await obstacles()), ...pluginFiles.failures()],
     warnings: () => [...pluginFiles.warnings(), ...nodes.warnings()],
@@ -214,7 +232,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     metrics,
     log,
   };
-  const stop = interruptions();
+  const stop = AbortSignal.any([interruptions(), remount.signal]);
   await pluginFiles.prepare(stop);
   const end = await serveNode(
     {
@@ -227,6 +245,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
       network,
       problems,
+      conditions: datastore.type === 'orch' ? conditions : undefined,
       isConnecting: networking === 'on',
       pluginFiles,
       leaks,

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { CertificateCopies } from '../apps/agent/certificate-copies.ts';
 import { CniCredentials } from '../apps/agent/cni-credentials.ts';
 import { ConflistInstaller } from '../apps/agent/conflist-installer.ts';
+import { MountedFolders } from '../apps/agent/mounted-folders.ts';
 import { OwnToken } from '../apps/agent/own-token.ts';
 import type { RetryPorts } from '../base/back-off.ts';
 import type { Log } from '../base/log.ts';
@@ -10,7 +11,7 @@ import { aborted } from '../base/until-aborted.ts';
 import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AgentFiles } from '../install/agent-files.ts';
-import { findOtherFolders, isProgramMissing } from '../install/host/runtime-folders.ts';
+import { findOtherFolders, findStaleFolders, isProgramMissing } from '../install/host/runtime-folders.ts';
 import { KUBECONFIG_NAME } from '../install/places.ts';
 import type { OrchAccess } from '../kube/access.ts';
 import { loadSession } from '../kube/load-session.ts';
@@ -33,6 +34,8 @@ export interface PluginFiles {
   readonly run: (signal: AbortSignal) => Promise<void>;
   /** Returns why the plugin cannot work, a sentence each. */
   readonly failures: () => readonly string[];
+  /** Returns what is not in place yet, a sentence each. */
+  readonly pending: () => readonly string[];
   /** Returns what else an administrator must act on, a sentence each. */
   readonly warnings: () => readonly string[];
   /** Returns both. */
@@ -46,6 +49,8 @@ export interface PluginFilesPorts extends RetryPorts {
   readonly transport: Transport;
   /** Returns why calls cannot be served or the network does not work, a sentence each. */
   readonly obstacles: () => Promise<readonly string[]>;
+  /** Called when the folders of the runtime are no longer those that are mounted here. */
+  readonly onFolderReplaced: (reason: string) => void;
 }
 
 /** Returns what writes conflist and credentials of the plugin, where the environment asks for them, and looks at the agent's own. */
@@ -70,7 +75,14 @@ export function pluginFilesIn(
     ...(await ports.obstacles()),
     ...(credentials?.obstacle === undefined ? [] : [credentials.obstacle]),
   ];
-  const otherFolders = async (): Promise<readonly NodeProblem[]> => findOtherFolders('/proc', { confDir, binDir });
+  const mounted = new MountedFolders({
+    find: async () => findStaleFolders('/proc', { confDir, binDir }),
+    onReplaced: ports.onFolderReplaced,
+  });
+  const otherFolders = async (): Promise<readonly NodeProblem[]> => [
+    ...(await findOtherFolders('/proc', { confDir, binDir })),
+    ...(await mounted.look()),
+  ];
   const certificates = certificatesIn(env, { ...ports, files }, datastore);
   const ownToken = datastore.type === 'orch' ? ownTokenIn(env, ports, { node, datastore }) : undefined;
   const conflist =
@@ -96,6 +108,7 @@ export function pluginFilesIn(
       await Promise.all([...parts.map(async (part) => part.run(signal)), aborted(signal)]);
     },
     failures,
+    pending: () => (conflist?.isPending === true ? ['the conflist is not installed yet'] : []),
     warnings: () => [
       ...[ownToken, credentials].flatMap((part) => part?.warning ?? []),
       ...(conflist?.faults ?? []).map(problemSentence),

@@ -1,11 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { decodeResource } from '../model/decode-resource.ts';
+import { readyCondition } from '../model/node-readiness.ts';
 import { isRecord } from '../model/read-schema.ts';
 import { inspectNetconf } from './decode.ts';
 import { parseJsonObject } from './parse-json.ts';
 
+/** Documents of other kinds than resources. */
+const FOREIGN = ['fleet.yaml', 'node-readiness-rule.yaml'];
 const FOLDER = new URL('../../examples/', import.meta.url);
 
 function examples(ending: string): string[] {
@@ -42,11 +45,28 @@ describe('the examples', () => {
     ]);
   });
 
-  it.each(examples('.yaml').filter((name) => name !== 'fleet.yaml'))('%s contains valid resources', (name) => {
+  it.each(examples('.yaml').filter((name) => !FOREIGN.includes(name)))('%s contains valid resources', (name) => {
     const documents = parseAllDocuments(textOf(name)).map((each) => each.toJS() as { readonly apiVersion?: string });
     // A demo has objects of Kubernetes as well.
     const own = documents.filter(({ apiVersion }) => apiVersion?.startsWith('netplug.io/') === true);
     expect(own.length).toBeGreaterThan(0);
     for (const document of own) expect(decodeResource(document)).toHaveProperty('resource');
+  });
+
+  it('node-readiness-rule.yaml asks for the condition that the agent writes, and has the taint of its page', () => {
+    const { spec, ...rule } = parse(textOf('node-readiness-rule.yaml')) as {
+      readonly spec: { readonly taint: { readonly key: string } };
+    };
+    const { type, status } = readyCondition({ calls: [], network: [], plugin: [], pending: [] });
+    expect(rule).toMatchObject({ apiVersion: 'readiness.node.x-k8s.io/v1alpha1', kind: 'NodeReadinessRule' });
+    expect(spec).toMatchObject({
+      conditions: [{ type, requiredStatus: status }],
+      enforcementMode: expect.stringMatching(/^(bootstrap-only|continuous)$/),
+      nodeSelector: { matchLabels: { 'kubernetes.io/os': 'linux' } },
+    });
+    // The controller accepts keys with this prefix alone.
+    expect(spec.taint.key).toMatch(/^readiness\.k8s\.io\/[a-z0-9-]{1,63}$/);
+    const [, taints = ''] = textOf('../docs/netplug-agent.md').match(/\n(registerWithTaints:\n[^`]*)```/) ?? [];
+    expect(parse(taints)).toEqual({ registerWithTaints: [spec.taint] });
   });
 });

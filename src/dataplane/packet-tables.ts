@@ -65,4 +65,7 @@ export interface PacketTables {
     set: HostSet,
     signal: AbortSignal,
   ): Promise<readonly HostElement[]>;
+
+  /** Lists the names of the sets of ipset, which are beside nftables. @throws kernel/failed */
+  listIpSets(signal: AbortSignal): Promise<readonly string[]>;
 }

@@ -1,14 +1,7 @@
 import type { NodeName } from '../model/names.ts';
+import type { NodeCondition } from '../model/node-readiness.ts';
 import type { NodeSpec } from '../model/node.ts';
 import type { NodeReportSpec } from '../model/node-report.ts';
-
-/** The state of a node's network, as reported to the orchestrator. */
-export interface NetworkReport {
-  readonly isUp: boolean;
-  /** One word in CamelCase. */
-  readonly reason: string;
-  readonly message: string;
-}
 
 /** Facts that the agent of a node publishes for other nodes. */
 export type NodeFacts = Pick<
@@ -38,9 +31,9 @@ export interface NodeStatusStore {
   publishReport(node: NodeName, report: NodeReportSpec, signal: AbortSignal): Promise<void>;
 
   /**
-   * Sets the condition NetworkUnavailable of the orchestrator's Node. Does nothing without an orchestrator, or when the
-   * condition has this state already.
+   * Sets these conditions of the orchestrator's Node in one write, and leaves the others. Does nothing without an orchestrator,
+   * or when the conditions have this state already.
    * @throws resource/not-found when the orchestrator has no node of that name
    */
-  reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void>;
+  reportConditions(node: NodeName, conditions: readonly NodeCondition[], signal: AbortSignal): Promise<void>;
 }

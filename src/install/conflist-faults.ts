@@ -65,6 +65,15 @@ export function runElsewhere(
   };
 }
 
+/** The path leads to another folder than when the container of the agent was created, as after the refresh of a snap. */
+export function replacedFolder(path: string): NodeProblem {
+  return {
+    ...PLUGIN_PROBLEMS.staleFolder,
+    text: `"${path}" of the node has been replaced, and the container of the agent still has the former folder: the runtime does not see what the agent writes there`,
+    remedy: 'Delete the pod of netplug-agent on this node: the next one has the folder of now',
+  };
+}
+
 function quoted(types: readonly string[]): string {
   const shown = [...new Set(types)].slice(0, SHOWN).map((type) => `"${type}"`);
   const more = new Set(types).size - shown.length;

@@ -58,6 +58,7 @@ export const PLUGIN_PROBLEMS = {
   unusable: { code: 'plugin/unusable', severity: 'error' },
   shadowed: { code: 'plugin/shadowed', severity: 'error' },
   otherFolder: { code: 'plugin/other-folder', severity: 'error' },
+  staleFolder: { code: 'plugin/stale-folder', severity: 'error' },
   withoutProgram: { code: 'plugin/without-program', severity: 'error' },
   contested: { code: 'plugin/contested', severity: 'error' },
   extended: { code: 'plugin/extended', severity: 'warning' },
@@ -80,6 +81,12 @@ export const CALL_PROBLEMS = {
     code: 'agent/lost-address',
     severity: 'warning',
     remedy: 'Delete the pod that must not run; where the orchestrator has it no more, stop the container on this node',
+  },
+  conditions: {
+    code: 'agent/conditions',
+    severity: 'warning',
+    remedy:
+      'Look at the Node, at the roles of the account netplug-agent, and at admission policies and webhooks that refuse the write',
   },
   leaks: {
     code: 'agent/leaked-reservations',

@@ -25,6 +25,20 @@ export function isOwnNote(key: string): boolean {
   return NODE_KEYS.includes(key) || POD_KEYS.includes(key) || key.startsWith(ENDPOINT_NOTE);
 }
 
-/** The condition of a Node that says whether its network works, and the reasons that netplug gives. */
-export const NETWORK_CONDITION = 'NetworkUnavailable';
+/** The conditions of a Node that agents write. */
+export const NODE_CONDITIONS = {
+  /** Of Kubernetes: whether the node is cut off from other nodes. Another plugin that connects the nodes writes it as well. */
+  unavailable: 'NetworkUnavailable',
+  /** Of netplug: whether the node serves ADD. */
+  ready: 'netplug.io/NetworkReady',
+} as const;
+export type NodeConditionType = (typeof NODE_CONDITIONS)[keyof typeof NODE_CONDITIONS];
+
+/** The reasons that netplug gives for `NetworkUnavailable`. */
 export const NETWORK_REASONS = { up: 'NetplugIsUp', notReady: 'NetplugIsNotReady' } as const;
+const OWN_REASONS: readonly string[] = Object.values(NETWORK_REASONS);
+
+/** Reports whether a program of netplug has written the condition of a Node. */
+export function isOwnCondition({ type, reason }: { readonly type: string; readonly reason: string }): boolean {
+  return type === NODE_CONDITIONS.ready || (type === NODE_CONDITIONS.unavailable && OWN_REASONS.includes(reason));
+}

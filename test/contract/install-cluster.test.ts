@@ -219,13 +219,15 @@ describe('netplugctl install cluster on an API server', () => {
         'netplug.io/foreign': 'keep-me',
         'example.org/netplug': 'keep-me',
       };
-      const condition = (reason: string): object => ({
-        status: { conditions: [{ type: 'NetworkUnavailable', status: 'False', reason }] },
+      const condition = (reason: string, type = 'NetworkUnavailable', status = 'False'): object => ({
+        status: { conditions: [{ type, status, reason }] },
       });
+      const ready = condition('NetplugServes', 'netplug.io/NetworkReady', 'True');
       const notes = { 'netplug/IPv4Address': '172.20.0.11/24', 'netplug/Version': 'v3.27.0' };
       await patch(['node', 'node-a'], { metadata: { annotations: { ...users, ...notes } } });
       await patch(['node', 'node-a'], condition('NetplugIsUp'), '--subresource=status');
       await patch(['node', 'node-b'], condition('FlannelIsUp'), '--subresource=status');
+      for (const node of ['node-a', 'node-b']) await patch(['node', node], ready, '--subresource=status');
       const asked = { 'cni.netplug/ipAddrs': '["10.0.0.1"]' };
       const podNotes = {
         'cni.netplug/podIPs': '10.0.0.1/32',
@@ -494,7 +496,12 @@ describe('netplugctl install cluster on an API server', () => {
       return err;
     };
     const conflist = '/etc/cni/net.d/05-other.conflist: the runtime reads this configuration of another plugin first';
-    const unfit = await withFailure({ failure: (pod) => (pod === 'netplug-node-check-node-b' ? conflist : undefined) });
+    const left = 'warning: flannel has left 1 device ("flannel.1")';
+    const unfit = await withFailure({
+      failure: (pod) => (pod === 'netplug-node-check-node-b' ? conflist : undefined),
+      message: (pod) => (pod === 'netplug-node-check-node-a' ? left : undefined),
+    });
+    expect(unfit).toContain(`node-a: ${left}\n`);
     expect(unfit).toContain(`1 nodes are not fit for it\n  node-b: ${conflist}`);
     expect(await namesOf('customresourcedefinitions,daemonsets')).toEqual([]);
     const unpulled = await withFailure({ waiting: (pod) => (pod.includes('check') ? 'ImagePullBackOff' : undefined) });

@@ -13,6 +13,7 @@ import type { Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
 import { handleOf, type NodeName } from '../../src/model/names.ts';
+import { NODE_CONDITIONS } from '../../src/model/notes.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
@@ -316,8 +317,10 @@ describe('with the policies that restrict nodes, a node', () => {
     const write = async (node: string, body: object): ReturnType<typeof as> =>
       as(`agent ${node}`, 'PATCH', `/api/v1/nodes/${a}/status`, body, STRATEGIC);
     const facts = { metadata: { annotations: { 'netplug/IPv4Address': '192.0.2.7/24' } } };
-    const condition = { status: { conditions: [{ type: 'NetworkUnavailable', status: 'False' }] } };
-    for (const change of [facts, condition]) {
+    const conditions = Object.values(NODE_CONDITIONS).map((type) => ({
+      status: { conditions: [{ type, status: 'False' }] },
+    }));
+    for (const change of [facts, ...conditions]) {
       expect(await write(a, change)).toMatchObject({ status: 200 });
       await expectRefused(write(b, change), 'the token is that of node "node-b"');
     }
@@ -326,6 +329,7 @@ describe('with the policies that restrict nodes, a node', () => {
       { metadata: { finalizers: ['example.org/held'] } },
       { metadata: { annotations: { 'volumes.kubernetes.io/x': 'y' } } },
       { status: { conditions: [{ type: 'Ready', status: 'False' }] } },
+      { status: { conditions: [{ type: 'netplug.io/Other', status: 'True' }] } },
       { status: { capacity: { cpu: '1000' } } },
       { status: { addresses: [{ type: 'InternalIP', address: '192.0.2.66' }] } },
     ])

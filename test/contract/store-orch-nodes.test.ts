@@ -2,12 +2,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { readyCondition, unavailableCondition } from '../../src/model/node-readiness.ts';
 import { nodeName } from '../support/fixtures.ts';
 import type { Json } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const never = new AbortController().signal;
 const merge = 'application/merge-patch+json';
+const strategic = 'application/strategic-merge-patch+json';
 const n1 = nodeName('n1');
 
 describe("the orchestrator's own nodes", () => {
@@ -133,35 +135,50 @@ describe("the orchestrator's own nodes", () => {
     expect((await published()).metadata.labels).toBeUndefined();
   });
 
-  it('say whether their network works, and since when', async () => {
-    const ready = { type: 'Ready', status: 'True' };
-    await server.call('PATCH', '/api/v1/nodes/n1/status', { type: merge, body: { status: { conditions: [ready] } } });
-    const report = async (isUp: boolean, reason: string): Promise<void> =>
-      store.reportNetwork(n1, { isUp, reason, message: `${reason} it is` }, never);
-    await report(false, 'Starting');
+  it('say whether they serve and are connected, and since when, in one write', async () => {
+    const kubelet = { type: 'Ready', status: 'True' };
+    await server.call('PATCH', '/api/v1/nodes/n1/status', { type: merge, body: { status: { conditions: [kubelet] } } });
+    const none = { calls: [], plugin: [], pending: [] };
+    const report = async (...network: string[]): Promise<void> =>
+      store.reportConditions(n1, [unavailableCondition(network), readyCondition({ ...none, network })], never);
+    await report('routes: none');
     now += 60_000;
-    await report(false, 'Waiting');
-    const down = {
-      type: 'NetworkUnavailable',
-      status: 'True',
-      reason: 'Waiting',
-      message: 'Waiting it is',
-      lastTransitionTime: '2026-01-01T00:00:00Z',
-      lastHeartbeatTime: '2026-01-01T00:01:00Z',
-    };
-    expect(await conditions()).toEqual(expect.arrayContaining([expect.objectContaining(ready), down]));
+    await report('nat: none');
+    const times = { lastTransitionTime: '2026-01-01T00:00:00Z', lastHeartbeatTime: '2026-01-01T00:01:00Z' };
+    const message = 'nat: none';
+    const down = { type: 'NetworkUnavailable', status: 'True', reason: 'NetplugIsNotReady', message, ...times };
+    const unready = { type: 'netplug.io/NetworkReady', status: 'False', reason: 'NetworkFailing', message, ...times };
+    const ofKubelet = expect.objectContaining(kubelet);
+    expect(await conditions()).toEqual(expect.arrayContaining([ofKubelet, down, unready]));
     now += 60_000;
     requests.length = 0;
-    await report(false, 'Waiting');
+    await report('nat: none');
     expect(requests).toEqual(['get nodes']);
-    await report(true, 'Working');
+    const body = { status: { conditions: [{ type: 'netplug.io/NetworkReady', status: 'True', reason: 'Other' }] } };
+    await server.call('PATCH', '/api/v1/nodes/n1/status', { type: strategic, body });
+    await report('nat: none');
     const time = '2026-01-01T00:02:00Z';
-    const up = { ...down, status: 'False', reason: 'Working', message: 'Working it is' };
+    const written = { ...unready, lastTransitionTime: time, lastHeartbeatTime: time };
+    expect(await conditions()).toEqual(expect.arrayContaining([ofKubelet, down, written]));
+    requests.length = 0;
+    await report();
+    expect(requests).toEqual(['get nodes', 'patch nodes']);
+    const at = { lastTransitionTime: time, lastHeartbeatTime: time };
     expect(await conditions()).toEqual(
       expect.arrayContaining([
-        expect.objectContaining(ready),
-        { ...up, lastTransitionTime: time, lastHeartbeatTime: time },
+        ofKubelet,
+        { ...unavailableCondition([]), ...at },
+        { ...readyCondition({ ...none, network: [] }), ...at },
       ]),
     );
+  });
+
+  it('get the conditions again after the Node was deleted and registered again', async () => {
+    const report = async (): Promise<void> => store.reportConditions(n1, [unavailableCondition([])], never);
+    await report();
+    await server.call('DELETE', '/api/v1/nodes/n1');
+    await server.putNode('n1');
+    await report();
+    expect(await conditions()).toEqual([expect.objectContaining(unavailableCondition([]))]);
   });
 });

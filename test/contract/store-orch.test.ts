@@ -77,7 +77,7 @@ function sharedWork({ worker, agent, tool, controllers }: Workers): Store {
     setPoolStatus: async (...args) => controllers.setPoolStatus(...args),
     publishNode: async (...args) => agent.publishNode(...args),
     publishReport: async (...args) => agent.publishReport(...args),
-    reportNetwork: async (...args) => agent.reportNetwork(...args),
+    reportConditions: async (...args) => agent.reportConditions(...args),
     isOlder: (...args) => worker.isOlder(...args),
     ping: async (...args) => worker.ping(...args),
     servers: async (...args) => worker.servers(...args),

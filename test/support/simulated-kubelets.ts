@@ -22,6 +22,8 @@ export interface SimulatedKubelets extends AsyncDisposable {
 export interface KubeletBehaviour {
   /** Returns what a pod prints before it fails; undefined when it does not fail. */
   readonly failure?: (pod: string) => string | undefined;
+  /** Returns the message that a container leaves that succeeds; undefined for none. */
+  readonly message?: (pod: string) => string | undefined;
   /** Reason of a pod that waits for its image. */
   readonly waiting?: (pod: string) => string | undefined;
 }
@@ -36,7 +38,7 @@ export interface SimulatedKubeletsOptions extends KubeletBehaviour {
 /** Runs until it is disposed. */
 export async function startSimulatedKubelets(
   server: Pick<ApiServer, 'kubeconfig'>,
-  { nodes = 0, workloads = 'of-controllers', failure, waiting }: SimulatedKubeletsOptions = {},
+  { nodes = 0, workloads = 'of-controllers', failure, message, waiting }: SimulatedKubeletsOptions = {},
 ): Promise<SimulatedKubelets> {
   const api = new OrchApi({ from: 'file', path: server.kubeconfig }, { manager: 'simulated-kubelet' });
   const stop = new AbortController();
@@ -75,7 +77,8 @@ export async function startSimulatedKubelets(
     if (['Running', 'Succeeded', 'Failed'].includes(pod.status.phase)) return;
     const reason = failing.get(node) ?? waiting?.(name);
     if (reason !== undefined && JSON.stringify(pod.status).includes(reason)) return;
-    const status = reason === undefined ? startedStatus(pod, pods.size, failure?.(name)) : waitingStatus(pod, reason);
+    const said = { failure: failure?.(name), message: message?.(name) };
+    const status = reason === undefined ? startedStatus(pod, pods.size, said) : waitingStatus(pod, reason);
     await putStatus(api, { collection, object: pod, status }, signal);
   };
 
@@ -117,11 +120,15 @@ function waitingStatus(pod: Json, reason: string): Json {
   };
 }
 
-function startedStatus(pod: Json, index: number, printed: string | undefined): Json {
+function startedStatus(
+  pod: Json,
+  index: number,
+  { failure: printed, message = '' }: { readonly failure: string | undefined; readonly message: string | undefined },
+): Json {
   if (printed !== undefined || ENDS.test(pod.metadata.name)) {
     const terminated = {
       exitCode: printed === undefined ? 0 : 1,
-      message: printed ?? '',
+      message: printed ?? message,
       startedAt: null,
       finishedAt: null,
     };

@@ -51,6 +51,8 @@ export interface AgentPorts extends RetryPorts {
   /** The network process of the node; undefined with NETPLUG_NETWORKING=off. */
   readonly network: Pick<NetworkProcess, 'run' | 'show' | 'flows'> | undefined;
   readonly problems: Pick<NodeProblems, 'current' | 'publish'>;
+  /** Reports the conditions of the orchestrator's Node. Runs until the signal aborts. */
+  readonly conditions: { readonly run: (signal: AbortSignal) => Promise<void> } | undefined;
   /** Whether the network process connects the node with other nodes, and registers the node once it does. */
   readonly isConnecting: boolean;
   /** Drops the packets of all pods when policies are enforced and the kernel has none yet. */
@@ -149,6 +151,8 @@ export async function serveNode(
       async (signal) => ports.problems.publish({ node, release: VERSION }, signal),
     ];
     if (network !== undefined) parts.push(async (signal) => network.run(signal));
+    const { conditions } = ports;
+    if (conditions !== undefined) parts.push(async (signal) => conditions.run(signal));
     await supervise(parts, ending.signal);
   } finally {
     ending.abort();

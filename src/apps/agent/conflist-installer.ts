@@ -74,6 +74,11 @@ export class ConflistInstaller {
     return this.#problem;
   }
 
+  /** Whether this agent has not installed the conflist yet, as while the node cannot serve pods. */
+  get isPending(): boolean {
+    return this.#installed === undefined;
+  }
+
   /** What keeps runtimes from using it as it is, or what other programs have made of it. */
   get faults(): readonly NodeProblem[] {
     return this.#faults;

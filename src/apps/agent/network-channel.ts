@@ -62,6 +62,11 @@ export interface NetworkStatus {
   readonly standing: NetworkStanding;
   /** Reasons why pods may be without network, a sentence each. */
   readonly failures: readonly string[];
+  /**
+   * Reasons why the node is not connected with other nodes, a sentence each. Undefined until it was for the first time, and where
+   * another plugin connects the nodes.
+   */
+  readonly disconnections?: readonly string[];
   readonly problems: readonly NodeProblem[];
   /** For how many milliseconds no thread of the process has been free; 0 when one was recently. */
   readonly threadsStuckMs: number;

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { expect, it } from 'vitest';
 import { type Clock, systemClock, virtualClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
@@ -36,7 +35,6 @@ function portsWith(clock: Clock): Omit<ConstructorParameters<typeof NetworkProce
       withdraw: async () => Promise.resolve(),
       findObstacle: async () => Promise.resolve(undefined),
     }),
-    reportOutage: async () => Promise.resolve(),
   };
 }
 
@@ -45,20 +43,13 @@ function networkOf(
   clock = systemClock,
 ): {
   network: NetworkProcess;
-  outages: string[];
   starts: () => number;
   restarts: () => number;
 } {
   let [starts, restarts] = [0, 0];
-  const outages: string[] = [];
   const network = new NetworkProcess({
     ...portsWith(clock),
     onRestart: () => (restarts += 1),
-    reportOutage: async (reason, signal) => {
-      outages.push(reason);
-      // The datastore does not answer.
-      await once(signal, 'abort');
-    },
     launch: () => {
       const death = deaths[starts];
       starts += 1;
@@ -68,7 +59,7 @@ function networkOf(
       return { send: ({ kind }) => (kind === 'stop' ? resolve('status 0') : undefined), ended, kill };
     },
   });
-  return { network, outages, starts: () => starts, restarts: () => restarts };
+  return { network, starts: () => starts, restarts: () => restarts };
 }
 
 it('goes on and names the reason when a process crashes', async () => {
@@ -84,14 +75,16 @@ it('goes on and names the reason when a process crashes', async () => {
   await running;
 });
 
-it('reports an outage when the process keeps crashing for 30 s, and not before', async () => {
+it('cuts the node off once its process has exited, and not while the first one starts or hangs', async () => {
   const stop = new AbortController();
-  const short = networkOf(Array<Death>(5).fill('crash'), virtualClock());
-  const long = networkOf(Array<Death>(14).fill('crash'), virtualClock());
-  const running = [short, long].map(async ({ network }) => network.run(stop.signal));
-  await expect.poll(() => [short.starts(), long.starts()], { timeout: PATIENCE_MS }).toEqual([6, 15]);
-  expect(short.outages).toEqual([]);
-  expect(long.outages).toContain('its process exited: SIGKILL');
+  const [crashing, hanging] = [networkOf(Array<Death>(14).fill('crash')), networkOf(['hang'], virtualClock())];
+  for (const { network } of [crashing, hanging]) expect(await network.observed()).not.toHaveProperty('disconnections');
+  const running = [crashing, hanging].map(async ({ network }) => network.run(stop.signal));
+  const exited = ['network: its process exited: SIGKILL'];
+  await expect
+    .poll(async () => crashing.network.observed(), { timeout: PATIENCE_MS })
+    .toEqual({ failures: exited, disconnections: exited });
+  expect(await hanging.network.observed()).toEqual({ failures: ['network: its process did not answer within 5 s'] });
   stop.abort();
   await Promise.all(running);
 });

@@ -16,9 +16,6 @@ const ANSWER_MS = 5000;
 /** Time for which a process may leave questions unanswered and send nothing else before it is killed. */
 const HUNG_MS = 120_000;
 const STOP_MS = 3000;
-/** A process that lasts longer ends an outage; an outage that lasts longer is reported. */
-const OUTAGE_MS = 30_000;
-
 const DOWN = {
   code: 'network/down',
   severity: 'error',
@@ -44,8 +41,6 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly relays: ReadonlyMap<RelayedObjects, Pick<WatchRelay, 'receive' | 'receiveState' | 'disconnect'>>;
   /** Asks each process to enforce the policies of pods. */
   readonly isolator: Pick<PodIsolator, 'connect' | 'disconnect' | 'receive'>;
-  /** Reports that the process has kept ending for 30 s. A process that works again reports that itself. */
-  readonly reportOutage: (reason: string, signal: AbortSignal) => Promise<void>;
 }
 
 interface Question {
@@ -61,6 +56,7 @@ export class NetworkProcess {
   #current: LaunchedNetwork | undefined;
   /** Reason why no process runs; the subject of the clause is the network. */
   #down = 'its process is starting';
+  #hasExited = false;
   /** When the first question since the last message was asked, in milliseconds of the monotonic clock. */
   #silentSinceMs: number | undefined;
 
@@ -75,10 +71,17 @@ export class NetworkProcess {
 
   /** Returns why pods may be without network, a sentence each. */
   async failures(): Promise<readonly string[]> {
+    return (await this.observed()).failures;
+  }
+
+  /** Returns the same beside what cuts the node off, which is not known while a process starts or does not answer. */
+  async observed(): Promise<Pick<NetworkStatus, 'failures' | 'disconnections'>> {
     try {
-      return (await this.#status()).failures;
+      return await this.#status();
     } catch (cause) {
-      return [`network: ${reasonOf(cause)}`];
+      const failures = [`network: ${reasonOf(cause)}`];
+      const isDown = this.#hasExited && this.#current === undefined;
+      return isDown ? { failures, disconnections: failures } : { failures };
     }
   }
 
@@ -107,29 +110,18 @@ export class NetworkProcess {
 
   /** Runs until the signal aborts and the process has exited. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, log, reportOutage } = this.#ports;
+    const { log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
-    let outageSinceMs: number | undefined;
     while (!signal.aborted) {
       backOff.start();
-      const startedMs = clock.monotonic();
       const ended = await this.#runOnce(signal);
       if (signal.aborted) return;
       this.#ports.onRestart();
       this.#down = `its process exited: ${ended}`;
+      this.#hasExited = true;
       backOff.fail(new Error(this.#down));
       log.error('network process exited, kernel state kept', { reason: this.#down });
-      const nowMs = clock.monotonic();
-      if (nowMs - startedMs > OUTAGE_MS) outageSinceMs = undefined;
-      outageSinceMs ??= nowMs;
-      // The next process does not wait for a datastore that does not answer.
-      const waited = new AbortController();
-      if (nowMs - outageSinceMs >= OUTAGE_MS)
-        void reportOutage(this.#down, AbortSignal.any([signal, waited.signal])).catch((failure: unknown) => {
-          log.warning('network condition not reported', { reason: reasonOf(failure) });
-        });
       await backOff.wait(signal);
-      waited.abort();
     }
   }
 

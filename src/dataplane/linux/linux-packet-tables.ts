@@ -1,6 +1,7 @@
 import { ownValue } from '../../base/own-value.ts';
 import type { HostChain, HostElement, HostRule, HostSet, HostTable, PacketTables } from '../packet-tables.ts';
 import { loadAddon } from './addon.ts';
+import { listIpSets } from './ip-sets.ts';
 import { decodeData, decodeExpressions } from './listed-expressions.ts';
 import { type Attributes, decodeAttributes, textOfAttribute } from './netlink.ts';
 import {
@@ -48,6 +49,10 @@ export function linuxPacketTables(addonPath?: string): PacketTables {
       const dump = dumpElements(name, set.name, ownValue(FAMILY_NUMBERS, family));
       const bodies = await socket.list(`list the elements of the set "${set.name}"`, dump);
       return bodies.flatMap((body) => Array.from(listedElements(body), (element) => decodeElement(element, set)));
+    },
+    listIpSets: async (signal) => {
+      signal.throwIfAborted();
+      return listIpSets(loadAddon(addonPath));
     },
   };
 }

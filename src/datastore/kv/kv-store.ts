@@ -240,7 +240,7 @@ class KvStore implements Store {
     return publishReportResource(this, { node, report }, signal);
   }
 
-  async reportNetwork(): Promise<void> {
+  async reportConditions(): Promise<void> {
     await Promise.resolve();
   }
 

@@ -1,13 +1,13 @@
 import { never } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource } from '../../model/kinds.ts';
+import type { NodeCondition } from '../../model/node-readiness.ts';
 import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { blockAfter } from '../block-after.ts';
 import { storedEndpoint } from '../stored-resource.ts';
 import type { Change, Outcome, Stored } from '../allocation-store.ts';
-import type { NetworkReport } from '../node-status-store.ts';
 
 /** A damaged record: it exists and cannot be decoded. */
 export const UNREADABLE = Symbol('unreadable');
@@ -54,8 +54,8 @@ export class MemoryDatabase {
   #rollbacks = 0;
   /** Origins of servers that serve the records, none unless a test has some. */
   readonly servers: string[] = [];
-  /** Reports about the networks of nodes, oldest first. */
-  readonly networkReports: (NetworkReport & { readonly node: string })[] = [];
+  /** Conditions of nodes as they were reported, oldest first. */
+  readonly conditionReports: { readonly node: string; readonly conditions: readonly NodeCondition[] }[] = [];
   readonly #listeners = new Set<{ readonly onState: (state: MemoryState) => void; readonly onLost: () => void }>();
 
   /** Number of times that a backup was restored. */

@@ -5,6 +5,7 @@ import { type Random, systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { NodeCondition } from '../../model/node-readiness.ts';
 import type { NodeReportSpec } from '../../model/node-report.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId } from '../../model/workload-endpoint.ts';
@@ -17,7 +18,7 @@ import { publishNodeResource, publishReportResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion, withStatus } from '../stored-resource.ts';
 import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
-import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
+import type { NodeFacts } from '../node-status-store.ts';
 import type { PoolVersion } from '../pool-status-store.ts';
 import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
 import type { Store } from '../store.ts';
@@ -190,8 +191,8 @@ class MemoryStore implements Store {
     return publishReportResource(this, { node, report }, signal);
   }
 
-  async reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void> {
-    await this.#act('reportNetwork', { signal }, () => this.#database.networkReports.push({ node, ...report }));
+  async reportConditions(node: NodeName, conditions: readonly NodeCondition[], signal: AbortSignal): Promise<void> {
+    await this.#act('reportConditions', { signal }, () => this.#database.conditionReports.push({ node, conditions }));
   }
 
   async ping(signal: AbortSignal): Promise<void> {

@@ -5,6 +5,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { NodeCondition } from '../../model/node-readiness.ts';
 import type { NodeReportSpec } from '../../model/node-report.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
@@ -14,7 +15,7 @@ import { OrchApi, type OrchApiOptions } from '../../kube/orch-api.ts';
 import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { follow } from './follow.ts';
 import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
-import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
+import type { NodeFacts } from '../node-status-store.ts';
 import type { FieldOwnership, ResourceListing, VersionedId } from '../resource-store.ts';
 import { setPoolStatus } from './write-pool-status.ts';
 import type { PoolVersion } from '../pool-status-store.ts';
@@ -29,7 +30,7 @@ import { publishNode } from './publish-node.ts';
 import { publishReport } from './publish-report.ts';
 import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { listRecordedEndpoints, readNodeView } from './read-node.ts';
-import { reportNetwork } from './report-network.ts';
+import { reportConditions } from './report-conditions.ts';
 import { collectionOf } from './resource-objects.ts';
 import type { BlockMetadata, WatchedBlocks } from './node-blocks.ts';
 import { WrittenBlocks } from './written-blocks.ts';
@@ -166,8 +167,8 @@ class OrchStore implements Store {
     return publishReport(this.#api, { node, report }, signal);
   }
 
-  async reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void> {
-    return reportNetwork({ api: this.#api, clock: this.#clock }, { node, report }, signal);
+  async reportConditions(node: NodeName, conditions: readonly NodeCondition[], signal: AbortSignal): Promise<void> {
+    return reportConditions({ api: this.#api, clock: this.#clock }, { node, conditions }, signal);
   }
 
   async ping(signal: AbortSignal): Promise<void> {

@@ -71,6 +71,9 @@ describe('the objects of an installation', () => {
       { release: 'v3.27.0', image: 'i', pullSecrets: [], node: 'node-a' },
       { keepsPlugin: false, hasAgent: false, hasFanOut: false, ...own },
     );
+    expect(check).toMatchObject({
+      spec: { hostNetwork: true, hostPID: true, containers: [{ command: expect.arrayContaining(['--message-file']) }] },
+    });
     const made = [...objects(of), cleanupDaemonSet(of), check];
     const text = JSON.stringify(made.filter(({ kind }) => kind !== 'CustomResourceDefinition'));
     expect(text).toContain(`"path":"${own.binDir}"`);

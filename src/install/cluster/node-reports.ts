@@ -2,9 +2,9 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import { isUnknownKind } from '../../kube/answers.ts';
 import { decodeStoredResource } from '../../model/decode-resource.ts';
 import { boundedReport } from '../../model/bounded-report.ts';
+import { isUncallable } from '../../model/node-readiness.ts';
 import {
   type NodeReport,
-  PLUGIN_PROBLEMS,
   problemName,
   PROBLEMS_LABEL,
   REPORT_LIMITS,
@@ -76,7 +76,7 @@ export function reportedNodes(
     }
   const all = [...said.values()];
   const errors = all.filter(({ problem }) => problem.severity === 'error');
-  const uncallable = errors.filter(({ problem }) => UNCALLABLE.includes(problem.code));
+  const uncallable = errors.filter(({ problem }) => isUncallable(problem));
   const warnings = all.filter(({ problem }) => problem.severity === 'warning');
   return {
     errors: firstOf(errors, SHOWN),
@@ -96,13 +96,6 @@ interface Said {
 function isRenewed({ reportedAt }: NodeReport['spec'], nowMs: number): boolean {
   return nowMs - Date.parse(reportedAt ?? '') < OUTDATED_MS;
 }
-
-const UNCALLABLE: readonly string[] = [
-  PLUGIN_PROBLEMS.unusable.code,
-  PLUGIN_PROBLEMS.shadowed.code,
-  PLUGIN_PROBLEMS.otherFolder.code,
-  PLUGIN_PROBLEMS.withoutProgram.code,
-];
 
 function firstOf(all: readonly Said[], count: number): readonly string[] {
   const left = all.length - count;

@@ -37,6 +37,9 @@ interface OnNode extends ProbeImage {
   readonly node: string;
 }
 
+/** What is in this file, the kubelet writes to the status of the container, also of one that succeeds. */
+const TERMINATION_LOG = '/dev/termination-log';
+
 /** Returns the pod that checks a node. It uses the network of the node, because there is no other yet. */
 export function nodeCheckPod(
   on: OnNode,
@@ -60,7 +63,8 @@ export function nodeCheckPod(
     ...(confDir === CONF_DIR ? [] : ['--conf-dir', confDir]),
     ...(binDir === BIN_DIR ? [] : ['--bin-dir', binDir]),
   ];
-  const command = ['netplugctl', 'probe', 'node', ...ports, ...folders, ...(keepsPlugin ? ['--keeps-plugin'] : [])];
+  const flags = [...(keepsPlugin ? ['--keeps-plugin'] : []), '--message-file', TERMINATION_LOG];
+  const command = ['netplugctl', 'probe', 'node', ...ports, ...folders, ...flags];
   const folder = { name: 'cni-conf', hostPath: { path: confDir, type: 'DirectoryOrCreate' } };
   return pod(NODE_CHECK, on, {
     hostNetwork: true,

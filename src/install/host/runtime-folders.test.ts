@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findOtherFolders, findRuntimes, isProgramMissing } from './runtime-folders.ts';
+import { findOtherFolders, findRuntimes, findStaleFolders, isProgramMissing } from './runtime-folders.ts';
 
 const OWN = { confDir: '/etc/cni/net.d', binDir: '/opt/cni/bin' };
 const K3S = {
@@ -110,7 +110,8 @@ describe('the folders of the runtime', () => {
   it('are the same behind a link', async () => {
     await put(join(K3S.confDir, 'x'), '');
     await mkdir(join(folder, 'host/etc/cni'), { recursive: true });
-    await symlink(join(folder, 'host', K3S.confDir), join(folder, 'host/etc/cni/net.d'));
+    // Its target is a path of the host.
+    await symlink(K3S.confDir, join(folder, 'host/etc/cni/net.d'));
     await put(K3S.config, cni('io.containerd.grpc.v1.cri', K3S.confDir, ''));
     await processOf('40', 'containerd', ['containerd', '--config', K3S.config]);
     expect(await codes()).toEqual([]);
@@ -142,5 +143,45 @@ describe('the folders of the runtime', () => {
     await put(K3S.config, cni('io.containerd.grpc.v1.cri', OWN.confDir, ''));
     await processOf('44', 'containerd', ['containerd', '-c', K3S.config]);
     expect(await codes()).toEqual([]);
+  });
+});
+
+describe('folders that are mounted in a container', () => {
+  const SNAP = 'var/snap/microk8s';
+  const NAMES = ['net', 'bin'];
+  /** The same path leads below `host` for the runtime, and to a mount for the container. */
+  const onHost = (...path: readonly string[]): string => join(folder, 'host', folder, SNAP, ...path);
+  const inContainer = (...path: readonly string[]): string => join(folder, SNAP, ...path);
+  const stale = async (): Promise<readonly string[] | undefined> => {
+    const own = { confDir: inContainer('current/net'), binDir: inContainer('current/bin') };
+    return (await findStaleFolders(join(folder, 'proc'), own))?.map(({ code }) => code);
+  };
+  const mount = async (revision: string): Promise<void> => {
+    await rm(inContainer(), { recursive: true, force: true });
+    await mkdir(inContainer('current'), { recursive: true });
+    for (const name of NAMES) await symlink(onHost(revision, name), inContainer('current', name));
+  };
+
+  it.each([
+    ['relative', (revision: string) => revision],
+    ['absolute', (revision: string) => inContainer(revision)],
+  ])('are stale once the link to their revision leads to the next: %s', async (_, targetOf) => {
+    const leadTo = async (revision: string): Promise<void> => {
+      await rm(onHost('current'), { force: true });
+      await symlink(targetOf(revision), onHost('current'));
+    };
+    for (const revision of ['7', '8'])
+      for (const name of NAMES) await mkdir(onHost(revision, name), { recursive: true });
+    await leadTo('7');
+    await mount('7');
+    expect(await stale()).toBeUndefined();
+    await processOf('40', 'containerd', ['containerd']);
+    expect(await stale()).toEqual([]);
+    await leadTo('8');
+    expect(await stale()).toEqual(['plugin/stale-folder', 'plugin/stale-folder']);
+    await mount('8');
+    expect(await stale()).toEqual([]);
+    await rm(onHost('current'));
+    expect(await stale()).toBeUndefined();
   });
 });

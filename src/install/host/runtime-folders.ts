@@ -6,7 +6,7 @@ import { ownValue } from '../../base/own-value.ts';
 import { errnoOf } from '../../base/errors.ts';
 import { ignoreMissing } from '../../base/missing-file.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import { readElsewhere, runElsewhere } from '../conflist-faults.ts';
+import { readElsewhere, replacedFolder, runElsewhere } from '../conflist-faults.ts';
 import type { NodeProblem } from '../../model/node-report.ts';
 import { BIN_DIR, CONF_DIR } from '../places.ts';
 
@@ -17,6 +17,8 @@ const CRI_PLUGINS = ['io.containerd.cri.v1.runtime', 'io.containerd.grpc.v1.cri'
 /** Files that one configuration may import, and the size of one. */
 const MAX_FILES = 64;
 const MAX_BYTES = 1_048_576;
+/** Parts of a path and of the links in it. */
+const MAX_PARTS = 256;
 
 /** Where a runtime of this node looks for network configurations and plugins. */
 export interface RuntimeFolders {
@@ -74,8 +76,38 @@ async function isExecutable(path: string): Promise<boolean> {
   return found !== undefined && (found.isSymbolicLink() || (found.isFile() && (found.mode & 0o111) !== 0));
 }
 
+/**
+ * Returns the faults of folders that this process has in place of those that a containerd of this node finds at the same paths: the
+ * mounts of a container stay where links led when it was created. Undefined where that is not known.
+ */
+export async function findStaleFolders(
+  procDir: string,
+  { confDir, binDir }: OwnFolders,
+): Promise<readonly NodeProblem[] | undefined> {
+  const [runtime] = await findProcesses(procDir);
+  if (runtime === undefined) return undefined;
+  const folders = await Promise.all(
+    [confDir, binDir].map(async (path) => {
+      const [own, now] = [await tryRead(async () => stat(path)), await statIn(runtime.root, path)];
+      return own === undefined || now === undefined ? undefined : { path, isSame: isSameFile(own, now) };
+    }),
+  );
+  if (folders.includes(undefined)) return undefined;
+  return folders.flatMap((each) => (each === undefined || each.isSame ? [] : [replacedFolder(each.path)]));
+}
+
 /** Returns what each containerd of this node uses that starts pods. @throws nothing for processes that end meanwhile */
 export async function findRuntimes(procDir: string): Promise<readonly RuntimeFolders[]> {
+  const found = await Promise.all(
+    (await findProcesses(procDir)).map(async ({ root, args }) => (await readFolders(root, configIn(args))) ?? []),
+  );
+  return found.flat();
+}
+
+/** Returns each containerd of this node: its root directory, as this process sees it, and its arguments. */
+async function findProcesses(
+  procDir: string,
+): Promise<readonly { readonly root: string; readonly args: readonly string[] }[]> {
   const namespace = await tryRead(async () => readlink(join(procDir, 'self/ns/net')));
   const host = await tryRead(async () => stat(join(procDir, '1/root')));
   const found = await Promise.all(
@@ -89,7 +121,7 @@ export async function findRuntimes(procDir: string): Promise<readonly RuntimeFol
       const root = await tryRead(async () => stat(join(process, 'root')));
       if (host === undefined || root === undefined || !isSameFile(root, host)) return [];
       const args = (await tryRead(async () => readFile(join(process, 'cmdline'), 'utf8')))?.split('\0') ?? [];
-      return (await readFolders(join(process, 'root'), configIn(args))) ?? [];
+      return [{ root: join(process, 'root'), args }];
     }),
   );
   return found.flat();
@@ -160,8 +192,27 @@ async function readToml(path: string): Promise<Readonly<Record<string, unknown>>
 /** A link or a mount makes two paths one folder. */
 async function isSameFolder(root: string, one: string, other: string): Promise<boolean> {
   if (resolve(one) === resolve(other)) return true;
-  const [a, b] = await Promise.all([one, other].map(async (path) => tryRead(async () => stat(join(root, path)))));
+  const [a, b] = await Promise.all([one, other].map(async (path) => statIn(root, path)));
   return a !== undefined && b !== undefined && isSameFile(a, b);
+}
+
+/** Follows links as a process with that root does: those that are absolute would begin at the root of this one. */
+async function statIn(root: string, path: string): Promise<Stats | undefined> {
+  const left = path.split('/');
+  let [at, parts] = ['/', 0];
+  for (let name = left.shift(); name !== undefined; name = left.shift()) {
+    if (name === '' || name === '.') continue;
+    const next = name === '..' ? dirname(at) : join(at, name);
+    const target = name === '..' ? undefined : await tryRead(async () => readlink(join(root, next)));
+    parts += 1;
+    if (parts > MAX_PARTS) return undefined;
+    if (target === undefined) at = next;
+    else {
+      if (target.startsWith('/')) at = '/';
+      left.unshift(...target.split('/'));
+    }
+  }
+  return tryRead(async () => stat(join(root, at)));
 }
 
 function isSameFile(a: Stats, b: Stats): boolean {

@@ -60,3 +60,10 @@ it('takes no pod for ready with a container that is not, although its condition 
   const state = podState(podOf({ phase: 'Running', conditions, containerStatuses: [container({ running: {} })] }));
   expect(state).toMatchObject({ phase: 'running', reason: 'container agent is not ready' });
 });
+
+it('has the message of a container that has succeeded, and only of that', () => {
+  const read = (phase: string, exitCode: number): unknown =>
+    podState(podOf({ phase, containerStatuses: [container({ terminated: { exitCode, message: 'left behind\n' } })] }));
+  expect(read('Succeeded', 0)).toMatchObject({ message: 'left behind', output: undefined });
+  expect(read('Failed', 1)).toMatchObject({ message: undefined, output: 'left behind' });
+});

@@ -62,6 +62,8 @@ export interface PodState {
   readonly reason?: string | undefined;
   /** Last output of the container that has failed; undefined when none has. */
   readonly output?: string | undefined;
+  /** What a container that has succeeded leaves as its message; undefined for none. */
+  readonly message?: string | undefined;
   /** The exit code of the container that has failed. */
   readonly exitCode?: number | undefined;
 }
@@ -112,6 +114,7 @@ export function podState(object: ApiObject): PodState {
     waiting: all.find(isWaiting)?.state.waiting?.reason ?? undefined,
     reason: phase === 'ready' ? undefined : whyUnready(object, all, firstOf(status.message, status.reason)),
     output: failed && firstOf(failed.message, failed.reason, `exit status ${String(failed.exitCode)}`).trim(),
+    message: phase === 'succeeded' ? own.find(hasMessage)?.state.terminated?.message?.trim() : undefined,
     exitCode: failed?.exitCode,
   };
 }
@@ -124,6 +127,10 @@ export function isStuck({ waiting = '' }: PodState): boolean {
 /** Reports whether its image cannot be pulled. */
 export function isWithoutImage({ waiting = '' }: PodState): boolean {
   return /^(ErrImage|ImagePull|InvalidImageName)/.test(waiting);
+}
+
+function hasMessage({ state }: Container): boolean {
+  return (state.terminated?.message ?? '') !== '';
 }
 
 function isWaiting({ state }: Container): boolean {

@@ -378,31 +378,25 @@ describe('the network of a node', () => {
   it('does not fail while the datastore is unavailable, but when nothing can be routed', async () => {
     const { database, store } = await worldWith(VXLAN);
     await store.createResource(nodeOf('a'), never);
-    let aheadMs = 0;
-    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs };
     let isAway = false;
     let refusals = 0;
     // The watch lives, so that its own Node has the agent publish again at once.
     const fault = (operation: Operation): StoreFault | undefined => {
-      if (!isAway || operation === 'follow' || operation === 'reportNetwork') return undefined;
+      if (!isAway || operation === 'follow') return undefined;
       refusals += 1;
       return { kind: 'unavailable-before' };
     };
-    const a = startNode('a', { store: openMemoryStore(database, { fault }), host: hostAt('192.0.2.1/24'), clock });
+    const a = startNode('a', { store: openMemoryStore(database, { fault }), host: hostAt('192.0.2.1/24') });
+    expect(a.network.disconnections()).toBeUndefined();
     await works(a);
-    // A change of the Node has the same reported again.
-    const reports = (): unknown[] =>
-      database.networkReports
-        .map(({ isUp, message }) => isUp || message)
-        .filter((report, at, all) => report !== all[at - 1]);
+    await until(() => a.network.disconnections() !== undefined, 'it is registered');
     isAway = true;
     await store.updateResource(nodeOf('a', { zone: 'x' }), never);
     await until(() => a.network.problems().some(({ text }) => text.startsWith('node facts: ')), 'it says so');
-    aheadMs = 40_000;
     const before = refusals;
     await until(() => refusals > before, 'it is tried again');
     await settled();
-    expect([a.network.failures(), reports()]).toEqual([[], [true]]);
+    expect([a.network.failures(), a.network.disconnections()]).toEqual([[], []]);
 
     isAway = false;
     await works(a);
@@ -410,13 +404,9 @@ describe('the network of a node', () => {
     await store.createResource(poolOf('routed', '10.66.0.0/16'), never);
     const failing = ['bgp: BIRD does not start'];
     await until(() => a.network.failures().length > 0, 'it fails');
-    expect(a.network.failures()).toEqual(failing);
-    await settled();
-    aheadMs += 40_000;
-    await until(() => reports().length > 1, 'it is reported');
+    expect([a.network.failures(), a.network.disconnections()]).toEqual([failing, failing]);
     a.bird.refusal = undefined;
-    await until(() => reports().length > 2, 'so is its end');
-    expect(reports()).toEqual([true, ...failing, true]);
+    await until(() => a.network.disconnections()?.length === 0, 'it is connected again');
   });
 });
 

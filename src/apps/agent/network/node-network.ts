@@ -139,15 +139,15 @@ export class NodeNetwork {
         this.#trigger(...PARTS.filter((part) => !this.#reconcilers[part].hasSucceeded));
       },
     );
-    this.#registered = new Registration(ports, settings.node);
+    this.#registered = new Registration(ports);
     this.#registration = new Reconciler({
       name: 'registration',
       clock: ports.clock,
       random: ports.random,
       log: ports.log,
-      reconcile: async (signal) => {
+      reconcile: async () => {
         const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
-        await this.#registered.report({ failing: this.#failingParts(), mtu }, signal);
+        await this.#registered.register({ isFailing: this.#failingParts().length > 0, mtu });
       },
       ...USUAL,
     });
@@ -156,6 +156,11 @@ export class NodeNetwork {
   /** Returns why pods may be without network, a sentence each. */
   failures(): readonly string[] {
     return [...this.#failingParts(), ...this.#registration.report('failure')];
+  }
+
+  /** Returns why the node is not connected with other nodes, a sentence each; undefined until it was registered. */
+  disconnections(): readonly string[] | undefined {
+    return this.#registered.isDone ? this.#failingParts() : undefined;
   }
 
   /** All problems: failures, an unavailable datastore, and parts that work in part only. */
@@ -262,10 +267,6 @@ export class NodeNetwork {
     const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
     const touched = this.#state.apply(change, this.#ports.clock.monotonic());
     if (this.#tunnelFilter.markChanged(touched)) this.#trigger('tunnelFilter');
-    if (isNode(change, this.#settings.node)) {
-      this.#registered.renew();
-      this.#registration.trigger();
-    }
     this.#trigger(...this.#partsFor(change, before));
     this.#routes.replan(touched);
   }

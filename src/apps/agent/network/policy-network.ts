@@ -36,11 +36,11 @@ export interface PolicyNetworkPorts extends RetryPorts {
 /**
  * Runs what policies need on a node that another plugin connects with the other nodes: the filter against foreign source
  * addresses of pods, and the published addresses of the node, from which automatic host endpoints are made. It makes no
- * route, tunnel or translation, and reports no condition of the Node.
+ * route, tunnel or translation, and does not say whether the node is connected.
  */
 export class PolicyNetwork implements Pick<
   NodeNetwork,
-  'failures' | 'problems' | 'show' | 'standing' | 'compareTables' | 'run'
+  'failures' | 'disconnections' | 'problems' | 'show' | 'standing' | 'compareTables' | 'run'
 > {
   readonly #ports: PolicyNetworkPorts;
   readonly #settings: NetworkSettings;
@@ -80,6 +80,11 @@ export class PolicyNetwork implements Pick<
   /** Returns why pods may be without protection, a sentence each. Facts of the node do not affect its pods. */
   failures(): readonly string[] {
     return this.#podFilter.report('failure');
+  }
+
+  /** Always undefined: another plugin connects the nodes. */
+  disconnections(): undefined {
+    return undefined;
   }
 
   problems(): readonly NodeProblem[] {

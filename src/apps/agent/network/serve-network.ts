@@ -1,4 +1,5 @@
 import { never, reasonOf } from '../../../base/errors.ts';
+import { given } from '../../../base/given.ts';
 import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.ts';
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import { asNodeProblems } from '../../../model/node-report.ts';
@@ -45,7 +46,7 @@ const PROBLEMS = {
 } as const;
 
 /** Network that the process runs besides policies. */
-type ServedNetwork = Pick<NodeNetwork, 'failures' | 'problems' | 'show' | 'standing' | 'run'>;
+type ServedNetwork = Pick<NodeNetwork, 'failures' | 'disconnections' | 'problems' | 'show' | 'standing' | 'run'>;
 
 interface ServePorts {
   readonly send: (message: FromNetwork) => void;
@@ -152,6 +153,7 @@ function statusWith(parts: Parts): NetworkStatus {
       flows: flows.standing(),
     },
     failures: [...network.failures(), ...failures, ...threadFailures(threads)],
+    ...given({ disconnections: network.disconnections() }),
     problems: [
       network.problems(),
       asNodeProblems(PROBLEMS.threads, threadFailures(threads)),

@@ -123,7 +123,7 @@ export const CLUSTER_ACTS: Acts<ClusterAct, ClusterPorts> = {
     isFinal: true,
   },
   'forget-notes': {
-    text: () => 'remove the annotations of netplug from Nodes and pods, and its condition from Nodes',
+    text: () => 'remove the annotations of netplug from Nodes and pods, and its conditions from Nodes',
     apply: async (_, { run }) => forgetNotes(run),
     isFinal: true,
   },

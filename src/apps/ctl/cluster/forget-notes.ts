@@ -2,14 +2,12 @@ import type { ApiObject } from '../../../kube/objects.ts';
 import type { Patch } from '../../../kube/orch-api.ts';
 import { type Collection, NODES, PODS } from '../../../kube/paths.ts';
 import { findCondition } from '../../../kube/status/conditions.ts';
-import { isOwnNote, NETWORK_CONDITION, NETWORK_REASONS } from '../../../model/notes.ts';
+import { isOwnCondition, isOwnNote, NODE_CONDITIONS } from '../../../model/notes.ts';
 import type { PodRun } from './node-pods.ts';
-
-const OWN_REASONS: readonly string[] = Object.values(NETWORK_REASONS);
 
 /**
  * Removes what programs of netplug have noted on objects of the cluster: annotations of Nodes and pods, and the
- * condition of Nodes. What users wrote stays, and so does the condition of another plugin. @throws store/*
+ * conditions of Nodes. What users wrote stays, and so does the condition of another plugin. @throws store/*
  */
 export async function forgetNotes(run: PodRun): Promise<void> {
   const { api, signal } = run;
@@ -17,9 +15,11 @@ export async function forgetNotes(run: PodRun): Promise<void> {
     for (const object of await api.list(collection, { only: 'names' }, signal))
       await forgetAnnotations(run, { collection, object });
   for (const node of await api.list(NODES, {}, signal)) {
-    const { reason = '' } = findCondition(node, NETWORK_CONDITION) ?? {};
-    if (!OWN_REASONS.includes(reason)) continue;
-    const body = { status: { conditions: [{ $patch: 'delete', type: NETWORK_CONDITION }] } };
+    const own = Object.values(NODE_CONDITIONS)
+      .flatMap((type) => findCondition(node, type) ?? [])
+      .filter(isOwnCondition);
+    if (own.length === 0) continue;
+    const body = { status: { conditions: own.map(({ type }) => ({ $patch: 'delete', type })) } };
     const patch: Patch = { kind: 'strategic', body };
     await api.patch({ collection: NODES, name: node.metadata.name, subresource: 'status' }, patch, signal);
   }

@@ -1,4 +1,3 @@
-import { counted } from '../../../base/counted.ts';
 import { ownValue } from '../../../base/own-value.ts';
 import { PROXY_CHECK } from '../../../checks/cluster-checks.ts';
 import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requirements.ts';
@@ -9,6 +8,7 @@ import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
 import { describeUnconnected, UNCONNECTED_REMEDY } from '../../../install/host/unconnected-pods.ts';
+import { LEFT_OVER_REMEDY, leftOverSentence } from '../../../install/host/left-overs.ts';
 import { topic } from './topic.ts';
 
 export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
@@ -101,12 +101,8 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     id: 'kernel/left-overs',
     severity: 'warning',
     expected: 'nothing of a network plugin that is no longer configured',
-    remedy: 'Remove it, as docs/install.md says for that plugin, or restart the node: none of it survives that',
-    judge: ({ leftOvers }) =>
-      leftOvers.map(({ plugin, devices, chains }) => {
-        const what = [...namesOf('device', devices), ...namesOf('chain', chains)].join(' and ');
-        return `${plugin} has left ${what}`;
-      }),
+    remedy: LEFT_OVER_REMEDY,
+    judge: ({ leftOvers }) => leftOvers.map(leftOverSentence),
   },
   {
     id: 'kernel/tunnel-taken',
@@ -172,12 +168,6 @@ export const KERNEL = topic({
   ],
   checks: KERNEL_CHECKS,
 });
-
-function namesOf(what: string, names: readonly string[]): readonly string[] {
-  if (names.length === 0) return [];
-  const shown = names.slice(0, 3).map((name) => `"${name}"`);
-  return [`${counted(names.length, what)} (${shown.join(', ')}${names.length > shown.length ? ', …' : ''})`];
-}
 
 function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): Fault[] {
   const found = ownValue(sysctls, path);

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNetplugError } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
@@ -13,7 +13,8 @@ import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.t
 import { findDroppers, findUnread, type ForwardDropper, type UnreadFilter } from './forward-filter.ts';
 import { readForwardFilters, readLegacyFilters } from './read-forward-filters.ts';
 import { findUnconnectedPods, type UnconnectedPod } from '../../../install/host/unconnected-pods.ts';
-import { findLeftOvers, type LeftOver } from './left-overs.ts';
+import type { LeftOver } from '../../../install/host/left-overs.ts';
+import { readDevices, readLeftOvers } from './read-left-overs.ts';
 import type { Sources } from './sources.ts';
 
 /** Kernel features that netplug may need. */
@@ -83,7 +84,8 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ...(await readForwardFilters(listed, packetTables, signal)),
     ...(await readLegacyFilters(procDir, signal)),
   ].filter(({ family }) => concerns(family, families));
-  const links = await listOrNone(join(procDir, 'sys/net/ipv4/conf'));
+  const links = await readDevices(procDir);
+  const files = await sources.confFiles();
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
   const paths = [...SYSCTLS, ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`)];
   return {
@@ -97,7 +99,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ),
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
-    leftOvers: (await sources.confFiles()).some(({ isOurs }) => !isOurs) ? [] : findLeftOvers(links, listed),
+    leftOvers: await readLeftOvers({ procDir, tables: packetTables }, { files, listed }, signal),
     ipvsDevices: links.filter((name) => name.startsWith('kube-ipvs')),
     unconnected: await findUnconnectedPods(kernel, sources.context.ports.machine.resultsDir),
     rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
@@ -167,8 +169,4 @@ async function readSysctl(path: string): Promise<string | undefined> {
     (text) => text.trim(),
     () => undefined,
   );
-}
-
-async function listOrNone(folder: string): Promise<readonly string[]> {
-  return readdir(folder).catch(() => []);
 }

@@ -117,7 +117,7 @@ describe('doctor checks of the kernel', () => {
     'filter-unread': { unreadFilters: [{ family: 'ip', table: 'filter', chain: 'FORWARD', what: 'queue' }] },
     'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
-    'left-overs': { leftOvers: [{ plugin: 'flannel', devices: ['flannel.1'], chains: [] }] },
+    'left-overs': { leftOvers: [{ plugin: 'flannel', devices: ['flannel.1'], chains: [], sets: [], pins: [] }] },
     ipvs: { ipvsDevices: ['kube-ipvs0'] },
     'pod-without-interface': {
       unconnected: [

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, machineIn, type Ran } from '../../../../test/support/ctl.ts';
+import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
+import { memoryPacketTables } from '../../../../test/support/memory/memory-packet-tables.ts';
 import { virtualClock } from '../../../base/clock.ts';
 
 let folder: string;
@@ -22,6 +24,8 @@ async function run(verb: string, flags: readonly string[] = []): Promise<Ran> {
   const ran = await callCtl(argv, {
     clock: virtualClock(Date.now()),
     machine: machineIn(folder),
+    openHostNetwork: () => new MemoryHostNetwork(),
+    openPacketTables: () => memoryPacketTables(),
     env: { KV_ENDPOINTS: 'http://127.0.0.1:2379' },
   });
   return { ...ran, err: ran.err.replaceAll(folder, '') };

@@ -8,6 +8,7 @@ import { virtualClock } from '../../../base/clock.ts';
 import { MemoryChainedState } from '../../../../test/support/memory/memory-chained-state.ts';
 import { recordText } from '../../../../test/support/runtime-record.ts';
 import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
+import { memoryPacketTables } from '../../../../test/support/memory/memory-packet-tables.ts';
 import { MemoryPolicyFilter } from '../../../../test/support/memory/memory-policy-filter.ts';
 import { MemoryKernel } from '../../../../test/support/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
@@ -23,11 +24,13 @@ let folder: string;
 let kernel: MemoryKernel;
 let host: MemoryHostNetwork;
 let chained: MemoryChainedState;
+let ipSets: readonly string[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'netplug-install-'));
   kernel = new MemoryKernel();
   host = new MemoryHostNetwork();
   chained = new MemoryChainedState();
+  ipSets = [];
   await put('from/netplug-standalone', 'all of it');
   for (const name of ['netplug', 'netplug-ipam']) await put(`from/${name}`, 'program');
 });
@@ -50,6 +53,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
     host: { uid: 0, procDir: join(folder, 'proc') },
     openKernel: () => kernel,
     openHostNetwork: () => host,
+    openPacketTables: () => memoryPacketTables({ sets: ipSets }),
     openFilter: () => new MemoryPolicyFilter(),
     openChained: () => chained,
     openStore: () => openMemoryStore(new MemoryDatabase()),
@@ -92,6 +96,17 @@ describe('node install', () => {
     expect((await stat(at('conf/10-netplug.conflist'))).mode & 0o777).toBe(0o600);
     const again = await install();
     expect(again.out).toMatch(/^(\w+ "[^"]+" unchanged\n){4}$/);
+  });
+
+  it('warns of what another plugin has left on the node, and installs beside it', async () => {
+    ipSets = ['kube-router-node-ips'];
+    const { status, err } = await install();
+    expect(status).toBe(0);
+    expect(err).toContain(
+      'kube-router has left 1 set of ipset ("kube-router-node-ips"). Remove it, as docs/migration.md',
+    );
+    await put('conf/20-kube-router.conflist', '{"plugins": [{"type": "bridge"}]}');
+    expect((await install()).err).toBe('');
   });
 
   it('replaces files that differ in contents or permissions', async () => {

@@ -24,6 +24,7 @@ import { type InstallAction, installActor, planInstallation } from '../../../ins
 import { carryOut } from '../../../plans/carry-out.ts';
 import type { Step } from '../../../plans/plan.ts';
 import { executionOf, recordName, resumeIfSound, showPlan } from '../run-plan.ts';
+import { findRemains, findRivalDevices } from '../probe/examine-node.ts';
 import { openReport, type Report } from './install-report.ts';
 import type { Context, Status } from '../ports.ts';
 import { checkConflist } from '../../../install/check-conflist.ts';
@@ -74,7 +75,18 @@ export async function install(context: Context, options: InstallOptions): Promis
   });
   const shadow = installsAll ? await findShadow(options) : undefined;
   if (shadow !== undefined) report.warn(problemSentence(shadow));
+  if (installsAll) for (const warning of await findForeign(context, confDir)) report.warn(warning);
   return 0;
+}
+
+/** Returns what other plugins have in the kernel of this node, a sentence each. */
+async function findForeign({ ports, signal }: Context, confDir: string): Promise<readonly string[]> {
+  const rivals = await findRivalDevices(ports.openHostNetwork()).catch((cause: unknown) => {
+    // What is installed already must not fail because of what cannot be looked for.
+    if (!isNetplugError(cause, 'kernel/failed')) throw cause;
+    return [];
+  });
+  return [...rivals, ...(await findRemains(ports, confDir, signal))];
 }
 
 async function planFiles(

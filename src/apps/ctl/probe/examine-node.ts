@@ -1,14 +1,16 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { LEFT_OVER_REMEDY, leftOverSentence } from '../../../install/host/left-overs.ts';
 import { findOtherFolders } from '../../../install/host/runtime-folders.ts';
 import { problemSentence } from '../../../model/node-report.ts';
 import { errnoOf } from '../../../base/errors.ts';
 import { ABILITIES, tryAbilities } from '../doctor/kernel-facts.ts';
+import { readLeftOversBeside } from '../doctor/read-left-overs.ts';
 import type { HostNetwork } from '../../../dataplane/host-network.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { PacketTables } from '../../../dataplane/packet-tables.ts';
-import type { Context, Status } from '../ports.ts';
+import type { Context, CtlPorts, Status } from '../ports.ts';
 
 export interface NodeExamination {
   readonly confDir: string;
@@ -18,22 +20,30 @@ export interface NodeExamination {
   readonly ports: readonly number[];
   /** Whether configurations of other plugins may be read first. */
   readonly keepsPlugin: boolean;
+  /** File that gets the output as well. */
+  readonly messageFile: string | undefined;
 }
 
+/** Of a longer message the kubelet keeps only the end. */
+const MESSAGE_LENGTH = 4000;
 const NEEDED = ABILITIES.filter((ability) => ability !== 'ipip');
 
-/** Prints what would keep netplug from working on this node. Returns 1 when there is something. */
+/** Prints what would keep netplug from working on this node, and what should go. Returns 1 when the former is something. */
 export async function examineNode({ io, ports, signal }: Context, examination: NodeExamination): Promise<Status> {
   const elsewhere = examination.keepsPlugin ? [] : await findOtherFolders(ports.host.procDir, examination);
   const faults = [
     ...elsewhere.map(problemSentence),
     ...(examination.keepsPlugin ? [] : await findEarlierConfigurations(examination)),
-    ...(examination.keepsPlugin ? [] : await findRivals(ports.openHostNetwork())),
+    ...(examination.keepsPlugin ? [] : await findRivalDevices(ports.openHostNetwork())),
     ...(await findMissingAbilities(ports.openPacketTables(), signal)),
     ...(await findPortsInUse(examination.ports)),
   ];
-  for (const fault of faults) io.stdout(`${fault}\n`);
+  const warnings = examination.keepsPlugin ? [] : await findRemains(ports, examination.confDir, signal);
+  const lines = [...faults, ...warnings.map((warning) => `warning: ${warning}`)];
+  for (const line of lines) io.stdout(`${line}\n`);
   if (faults.length === 0) io.stdout('nothing keeps netplug from working\n');
+  if (examination.messageFile !== undefined && lines.length > 0)
+    await writeFile(examination.messageFile, lines.join('\n').slice(0, MESSAGE_LENGTH));
   return faults.length === 0 ? 0 : 1;
 }
 
@@ -55,7 +65,19 @@ async function findEarlierConfigurations({ confDir, confName }: NodeExamination)
   );
 }
 
-async function findRivals(host: HostNetwork): Promise<readonly string[]> {
+/** Returns what other plugins have left, a sentence each. It keeps netplug from nothing by itself. */
+export async function findRemains(
+  ports: Pick<CtlPorts, 'host' | 'openPacketTables'>,
+  confDir: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const kernel = { procDir: ports.host.procDir, tables: ports.openPacketTables() };
+  const found = await readLeftOversBeside(kernel, confDir, signal);
+  return found.map((each) => `${leftOverSentence(each)}. ${LEFT_OVER_REMEDY}`);
+}
+
+/** Returns VXLAN devices beside which netplug can make no tunnel, a sentence each. */
+export async function findRivalDevices(host: HostNetwork): Promise<readonly string[]> {
   const rivals = await host.findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT });
   return rivals.map(
     (rival) =>

@@ -70,11 +70,12 @@ apply" starts it in pods on the nodes.`,
       confName: valueOr('name', 'name of the conflist of netplug', { byDefault: CONF_NAME }),
       port: values('port', 'TCP port that must be free on 127.0.0.1; may be repeated'),
       keepsPlugin: flagOption('accept configurations of other plugins'),
+      messageFile: value('file', 'file that gets what is printed as well, if that is something', { completes: 'file' }),
     },
     details: `
 Looks for configurations of other plugins that the runtime reads first, folders that containerd does not
-use, features of the kernel, and ports in use. "netplugctl install cluster" runs it in a pod on each node.
-The exit status is 1 if something would keep netplug from working.`,
+use, features of the kernel, and ports in use, and warns of what another plugin has left. "netplugctl install
+cluster" runs it in a pod on each node. The exit status is 1 if something would keep netplug from working.`,
     examples: ['netplugctl probe node --port 9098'],
     run: async (context, { options }) => examineNode(context, { ...options, ports: options.port.map(portNumber) }),
   }),

@@ -1,3 +1,4 @@
+import { NODE_CONDITIONS } from '../../../model/notes.ts';
 import { type AdmissionPolicy, type AdmissionValidation, cel } from './admission-policy.ts';
 
 const NODE = "request.userInfo.extra[?'authentication.kubernetes.io/node-name'].orValue([''])[0]";
@@ -10,7 +11,7 @@ const BOUND: AdmissionValidation = {
 };
 const ONLY_STATUS = "request.operation == 'UPDATE' && request.?subResource.orValue('') == 'status'";
 const ONLY_OWN_FIELDS =
-  'netplug changes nothing of a node but its own annotations and the condition NetworkUnavailable';
+  'netplug changes nothing of a node but its own annotations and the conditions NetworkUnavailable and netplug.io/NetworkReady';
 const WRITES = ['CREATE', 'UPDATE', 'DELETE'];
 
 /** Policies that limit the writes of the plugin and the agent to their own node. */
@@ -33,13 +34,17 @@ export const NODE_POLICIES: readonly AdmissionPolicy[] = [
   },
   {
     name: 'netplug-node-restriction-nodes',
-    about: 'Of the own Node, the annotations of netplug and the condition NetworkUnavailable.',
+    about:
+      'Of the own Node, the annotations of netplug and the conditions NetworkUnavailable and netplug.io/NetworkReady.',
     matches: { group: '', versions: ['v1'], operations: ['*'], resources: ['nodes', 'nodes/*'] },
     writers: 'programs',
     variables: {
       node: NODE,
       now: ANNOTATIONS_NOW,
       before: ANNOTATIONS_BEFORE,
+      ownConditions: `[${Object.values(NODE_CONDITIONS)
+        .map((type) => `'${type}'`)
+        .join(', ')}]`,
       statusNow: 'dyn(object).?status.orValue({})',
       statusBefore: 'dyn(oldObject).?status.orValue({})',
     },
@@ -66,8 +71,8 @@ export const NODE_POLICIES: readonly AdmissionPolicy[] = [
           ['addresses', 'allocatable', 'capacity', 'config', 'daemonEndpoints', 'declaredFeatures', 'features', 'images',
           'nodeInfo', 'phase', 'runtimeHandlers', 'volumesAttached', 'volumesInUse']
           .all(field, variables.statusNow[?field] == variables.statusBefore[?field]) &&
-          variables.statusNow.?conditions.orValue([]).filter(c, c.type != 'NetworkUnavailable') ==
-          variables.statusBefore.?conditions.orValue([]).filter(c, c.type != 'NetworkUnavailable'))`,
+          variables.statusNow.?conditions.orValue([]).filter(c, !(c.type in variables.ownConditions)) ==
+          variables.statusBefore.?conditions.orValue([]).filter(c, !(c.type in variables.ownConditions)))`,
         message: ONLY_OWN_FIELDS,
       },
     ],

@@ -68,7 +68,7 @@ const NODES_OF_AGENT: readonly RoleRule[] = [
   core(
     ['nodes/status'],
     ['patch'],
-    'Annotations that say where the node is reached, and the condition NetworkUnavailable',
+    'Annotations that say where the node is reached, and the conditions NetworkUnavailable and netplug.io/NetworkReady',
   ),
 ];
 /** What policies select besides the kinds of netplug. */

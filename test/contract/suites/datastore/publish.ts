@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Node } from '../../../../src/model/node.ts';
+import { unavailableCondition } from '../../../../src/model/node-readiness.ts';
 import type { NodeReport } from '../../../../src/model/node-report.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { type Bench, expectCode, never, type StoreTraits } from './bench.ts';
@@ -18,7 +19,9 @@ const FACTS: Required<NodeFacts> = {
   netplugVersion: 'v3.27.0',
 };
 
-/** Registers what holds of `publishNode` and `reportNetwork` in every datastore. `parts` is asked when a test runs. */
+const UP = unavailableCondition([]);
+
+/** Registers what holds of `publishNode` and `reportConditions` in every datastore. `parts` is asked when a test runs. */
 export function publishContract(
   parts: () => { readonly store: Store; readonly other: Store },
   { bench, traits }: { readonly bench: Bench; readonly traits: StoreTraits },
@@ -104,8 +107,7 @@ export function publishContract(
     it('fails without a node', async () => {
       await expectCode('resource/not-found', parts().store.publishNode(a, FACTS, never));
       await expectCode('resource/not-found', parts().store.publishReport(a, { problems: [] }, never));
-      const report = { isUp: true, reason: 'Up', message: 'It works' };
-      await expectCode('resource/not-found', parts().store.reportNetwork(a, report, never));
+      await expectCode('resource/not-found', parts().store.reportConditions(a, [UP], never));
     });
   }
 
@@ -129,9 +131,8 @@ export function publishContract(
     expect((await find())?.spec).toEqual({ problems: [] });
   });
 
-  it('accepts a report about the network', async () => {
+  it('accepts conditions of the node', async () => {
     await bench.makeNode(a);
-    const report = { isUp: true, reason: 'Up', message: 'It works' };
-    await expect(parts().store.reportNetwork(a, report, never)).resolves.toBeUndefined();
+    await expect(parts().store.reportConditions(a, [UP], never)).resolves.toBeUndefined();
   });
 }
