@@ -45,10 +45,16 @@ describe.concurrent('full-size packets, while small ones arrive', () => {
   ])('are found lost %s, in both families', async (_, lower, mtu) => {
     await using scope = new AsyncDisposableStack();
     const path = await newPath(scope);
-    startTool(scope, path.server, ['serve', '--port', PORTS.serve, '--unfragmented']);
+    const server = startTool(scope, path.server, ['serve', '--port', PORTS.serve, '--unfragmented']);
+    // The other end waits for it only so long.
+    await once(server.stdout!, 'data');
     const flow = startTool(scope, path.client, ['flow', '--port', PORTS.ready, ...URLS]);
     const [printed, ended] = [text(flow.stdout!), once(flow, 'exit')];
-    await until(async () => isReady(path.client), 'packets of both sizes are answered', 60_000);
+    await until(
+      async () => flow.exitCode !== null || isReady(path.client),
+      'packets of both sizes are answered',
+      60_000,
+    );
     await lower(path);
     expect(await ended).toEqual([1, null]);
     const said = (await printed).trim().replaceAll(/\d+ of \d+ within \S+ s from [^;]+;/g, 'N of M;');
