@@ -4,13 +4,13 @@ import {
   FLOW_PODS,
   flowClientPod,
   flowServerPod,
+  type FlowTargets,
   type ProbeImage,
   smallOnlyIn,
 } from '../../../install/cluster/probe-objects.ts';
 import { type PodRun, podsNamed, removePodsNamed, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
-import type { Manifest } from '../../../model/manifest.ts';
 import { type Loss, lossesOf, packetsLost, unfitPaths } from './flow-losses.ts';
 
 /** Between the pods of more nodes, the datagrams themselves would be a load. */
@@ -72,23 +72,31 @@ async function startPods(run: PodRun, { nodes, image }: PacketFlow): Promise<voi
     sending.length === 0
       ? nodes.map((node) => ({ node, addresses: addressesOf(0) }))
       : sending.map((node, at) => ({ node, addresses: [...addressesOf(at), ...addressesOf(at + 1)] }));
-  const clientOf = (
-    { node, addresses }: { node: string; addresses: readonly string[] },
-    smallOnly: readonly string[],
-  ) => flowClientPod({ ...image, node }, { addresses, smallOnly });
-  const startClients = async (pods: readonly Manifest[]): Promise<readonly PodState[]> =>
-    runPods(run, { pods, until: 'ready', what: 'pods that send datagrams' });
-  const clients = await startClients(targets.map((target) => clientOf(target, [])));
-  const unfit = clients.map(unfitPaths);
-  refuseSilent(clients.filter((_, at) => unfit[at]?.length === 0));
-  if (unfit.flat().length === 0) return;
-  for (const { text } of unfit.flat()) run.onProgress(text);
-  run.onProgress(UNFIT);
-  const again = targets.flatMap((target, at) => {
-    const smallOnly = (unfit[at] ?? []).map(({ address }) => address);
-    return smallOnly.length === 0 ? [] : [clientOf(target, smallOnly)];
-  });
-  refuseSilent(await startClients(again));
+  await startClients(run, { image, clients: targets.map((each) => ({ ...each, smallOnly: [] })) });
+}
+
+/** Starts clients, and again with small datagrams alone for each target that full-size packets do not reach. */
+async function startClients(
+  run: PodRun,
+  { image, clients }: { readonly image: ProbeImage; readonly clients: readonly (FlowTargets & OnNode)[] },
+): Promise<void> {
+  // A client ends with the first such target: the next one may show only then.
+  for (let left = clients; left.length > 0;) {
+    const pods = left.map((client) => flowClientPod({ ...image, node: client.node }, client));
+    const states = await runPods(run, { pods, until: 'ready', what: 'pods that send datagrams' });
+    const unfit = states.map(unfitPaths);
+    refuseSilent(states.filter((_, at) => unfit[at]?.length === 0));
+    for (const { text } of unfit.flat()) run.onProgress(text);
+    if (unfit.flat().length > 0) run.onProgress(UNFIT);
+    left = left.flatMap((client, at) => {
+      const further = (unfit[at] ?? []).map(({ address }) => address);
+      return further.length === 0 ? [] : [{ ...client, smallOnly: [...client.smallOnly, ...further] }];
+    });
+  }
+}
+
+interface OnNode {
+  readonly node: string;
 }
 
 /** Does the work while datagrams flow, and interrupts it when some are lost. @throws upgrade/packets-lost */
