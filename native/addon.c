@@ -18,6 +18,7 @@ NAPI_MODULE_INIT() {
     {"joinGroup", NULL, js_join_group, NULL, NULL, NULL, napi_enumerable, NULL},
     {"sendRaw", NULL, js_send_raw, NULL, NULL, NULL, napi_enumerable, NULL},
     {"openTun", NULL, js_open_tun, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"openUnfragmented", NULL, js_open_unfragmented, NULL, NULL, NULL, napi_enumerable, NULL},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
   return exports;

@@ -18,5 +18,6 @@ napi_value js_set_tx_checksum(napi_env env, napi_callback_info info);
 napi_value js_join_group(napi_env env, napi_callback_info info);
 napi_value js_send_raw(napi_env env, napi_callback_info info);
 napi_value js_open_tun(napi_env env, napi_callback_info info);
+napi_value js_open_unfragmented(napi_env env, napi_callback_info info);
 
 #endif

@@ -1,5 +1,5 @@
 // netplug-probe PATH: asks the agent of this pod for its health, and exits with 0 when it answers 200. With @NAME in place of the
-// path it asks for /readyz whoever listens at that abstract name of the network namespace: the sidecar of the pod.
+// path it asks the program for /readyz that listens at that abstract name of the network namespace: the sidecar of the pod.
 //
 // Kubernetes cannot put the name of a pod into an HTTP probe, and while an agent takes over from another one the socket of the
 // node belongs to the old agent, whose answer must not make the new pod ready. Only root may connect to the socket: at a port,

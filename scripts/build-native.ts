@@ -11,7 +11,7 @@ const WARNINGS = ['-Wall', '-Wextra', '-Wconversion', '-Wshadow', '-Wformat=2', 
 const HARDENING = ['-fstack-protector-strong', '-D_FORTIFY_SOURCE=2', '-Wl,-z,relro,-z,now'];
 // The same wherever the sources are.
 const PLACES = [`-ffile-prefix-map=${root}=.`];
-const ADDON = ['addon.c', 'netns.c', 'lock.c', 'lifetime.c', 'monitor.c', 'ethtool.c', 'probe.c'];
+const ADDON = ['addon.c', 'netns.c', 'lock.c', 'lifetime.c', 'monitor.c', 'ethtool.c', 'probe.c', 'unfragmented.c'];
 
 /** Returns the path of the compiled addon. */
 export function buildNative(platform: Platform = platformOf()): string {

@@ -119,11 +119,12 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   const problems = new NodeProblems({
     ...base,
     store: () => nodes.get(datastore).inner,
-    collect: async () => [
+    askNetwork: async () => (await network?.report())?.problems ?? [],
+    collect: (ofNetwork) => [
       ...asNodeProblems(CALL_PROBLEMS.threads, threadFailures(threads)),
       ...asNodeProblems(CALL_PROBLEMS.calls, nodes.problems()),
       ...asNodeProblems(CALL_PROBLEMS.lostAddress, nodes.warnings()),
-      ...((await network?.problems()) ?? []),
+      ...ofNetwork,
       ...pluginFiles.problems(),
       ...asNodeProblems(CALL_PROBLEMS.conditions, conditions.problems()),
       ...asNodeProblems(CALL_PROBLEMS.leaks, leaks.failures()),
@@ -141,11 +142,11 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       })
     : undefined;
   using metrics = createMetrics(async () => {
-    const standing = (await network?.status())?.standing;
+    const report = await network?.report();
     return {
       ...nodes.standing(),
-      network: standing,
-      problems: await problems.current(),
+      network: report?.standing,
+      problems: problems.with(report?.problems ?? []),
       tokenSecondsLeft: pluginFiles.tokenSecondsLeft(),
     };
   });

@@ -17,6 +17,7 @@ import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxChainedState } from '../dataplane/linux/linux-chained-state.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxPacketTables } from '../dataplane/linux/linux-packet-tables.ts';
+import { openUnfragmentedSocket } from '../dataplane/linux/unfragmented-socket.ts';
 import { linuxPacketProbe } from '../dataplane/linux/linux-packet-probe.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
@@ -85,6 +86,7 @@ export function ctlPortsIn(env: NodeJS.ProcessEnv, interrupted: AbortSignal): Ct
     openChained: () => linuxChainedState(),
     openFilter: () => NftPolicyFilter.open(),
     openPacketProbe: () => linuxPacketProbe(),
+    openUnfragmented: openUnfragmentedSocket,
     openPacketTables: () => linuxPacketTables(),
     bird: birdIn(env),
     tryLockFile,

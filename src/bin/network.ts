@@ -317,7 +317,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     welcome: () => ({
       release: VERSION,
       trustDomains: agentSettings.isRead ? agentSettings.settings.applicationLayerTrustDomains : [],
-      // Until it is known who is believed, nobody is.
+      // Until the settings are read, the address of a client proves nothing.
       identity: agentSettings.isRead ? agentSettings.settings.applicationLayerIdentity : 'Certificate',
     }),
     wantedProof: () => agentSettings.settings.applicationLayerProof,

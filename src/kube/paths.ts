@@ -10,7 +10,7 @@ export const PODS = { group: '', version: 'v1', plural: 'pods' } as const;
 const UNFINISHED = 'status.phase!=Succeeded,status.phase!=Failed';
 /** Selects the pods that have not ended. */
 export const UNFINISHED_PODS = { fieldSelector: UNFINISHED } as const;
-/** Selects the pods that a kubelet runs, or will run. Of others, which cost nobody anything, users make any number. */
+/** Selects the pods that a kubelet runs, or will run. Users make any number of others, which cost them nothing. */
 export const RUN_PODS = { fieldSelector: `spec.nodeName!=,${UNFINISHED}`, isCached: true } as const;
 /** Selects the pods that the kubelet of a node runs, or will run. */
 export function podsOf(node: string): { readonly fieldSelector: string; readonly isCached: true } {

@@ -1,7 +1,7 @@
 import { canonicalPath } from '../model/canonical-path.ts';
 import type { Account } from './resolved-policy.ts';
 
-/** Whoever a request comes from: the account of its certificate, or `nobody` where rules with accounts want one and it has none. */
+/** The sender of a request: the account of its certificate, or `nobody` where rules with accounts want one and it has none. */
 export type RequestPeer = Account | 'nobody';
 
 /** What is known of what a connection carries. */

@@ -139,7 +139,7 @@ function createPageServer(served: Served): Server {
   const server = createServer((socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
-    // Whoever holds connections loses the oldest of them, so that the next one is served.
+    // A client that holds many connections loses the oldest of them, so that the next one is served.
     const [oldest] = open;
     if (oldest !== undefined && open.size > MAX_CONNECTIONS) {
       // Its own end comes after others have connected.

@@ -1,10 +1,11 @@
 // Facts about the whole cluster, on both datastores: its information, releases of agents, and pools that run full.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { launchControllers, type Replica } from '../support/controllers.ts';
+import type { Replica } from '../support/controllers.ts';
+import { openControllersScene } from '../support/controllers-scene.ts';
 import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
 import { nodeOf, poolOf } from '../support/fixtures.ts';
 import { holdAddress } from '../support/held-address.ts';
-import { type ApiServer, startApiServer } from '../support/kube.ts';
+import type { ApiServer } from '../support/kube.ts';
 import type { Json } from '../support/node.ts';
 import { until } from '../support/until.ts';
 
@@ -18,8 +19,8 @@ describe.each(CTL_DATASTORES)('the controllers on $type', ({ type, start }) => {
   let replica: Replica;
 
   beforeAll(async () => {
-    datastore = scope.use(await start());
-    api = datastore.server ?? scope.use(await startApiServer());
+    const scene = await openControllersScene({ type, start }, scope);
+    ({ datastore, api } = scene);
     await datastore.store.createResource(poolOf('small', '10.64.0.0/28', { blockSize: 29 }), FOREVER);
     await datastore.store.createResource(
       {
@@ -30,11 +31,7 @@ describe.each(CTL_DATASTORES)('the controllers on $type', ({ type, start }) => {
       },
       FOREVER,
     );
-    const etcdUrl = datastore.env['KV_ENDPOINTS'];
-    const places = { kubeconfig: api.kubeconfig, ...(etcdUrl === undefined ? {} : { etcdUrl }) };
-    replica = scope.use(await launchControllers('one', places));
-    await replica.ready();
-    await until(async () => replica.isLeading(), 'it leads');
+    replica = await scene.launchLeader();
   }, 300_000);
   afterAll(async () => scope.disposeAsync());
 

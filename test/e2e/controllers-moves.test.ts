@@ -1,12 +1,9 @@
 // Addresses that pods asked for, on a node that is lost, on both datastores, with a real API server. The grace period is the default.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { heldAddresses } from '../../src/model/ip-block.ts';
-import { formatAddress } from '../../src/net/address.ts';
-import { launchControllers, type Replica } from '../support/controllers.ts';
-import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
-import { nodeOf, poolOf } from '../support/fixtures.ts';
+import { type ControllersScene, openControllersScene, readiness } from '../support/controllers-scene.ts';
+import { CTL_DATASTORES } from '../support/ctl-datastores.ts';
+import { poolOf } from '../support/fixtures.ts';
 import { holdAddress } from '../support/held-address.ts';
-import { type ApiServer, startApiServer } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 const FOREVER = new AbortController().signal;
@@ -14,42 +11,25 @@ const NODES = { living: 'n1', lost: 'n2', next: 'n3' };
 /** Of the minute that a pod may wait, the orchestrator takes 20 s to delete its pods, and a runtime 15 s to try again. */
 const WITHIN_MS = 20_000;
 
-describe.each(CTL_DATASTORES)('addresses that pods asked for, on $type', ({ type, start }) => {
+describe.each(CTL_DATASTORES)('addresses that pods asked for, on $type', (on) => {
   const scope = new AsyncDisposableStack();
-  let datastore: CtlDatastore;
-  let api: ApiServer;
-  let replica: Replica;
+  let scene: ControllersScene;
 
   beforeAll(async () => {
-    datastore = scope.use(await start());
-    api = datastore.server ?? scope.use(await startApiServer());
-    await datastore.store.createResource(poolOf('v4', '10.64.0.0/24', { blockSize: 29 }), FOREVER);
-    await datastore.store.createResource(poolOf('v6', 'fd00:64::/112', { blockSize: 122 }), FOREVER);
-    for (const name of Object.values(NODES)) {
-      await api.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name } }]);
-      const status = { conditions: [{ type: 'Ready', status: name === NODES.lost ? 'Unknown' : 'True' }] };
-      await api.kubectl(
-        'patch',
-        'node',
-        name,
-        '--subresource=status',
-        '--type=merge',
-        '-p',
-        JSON.stringify({ status }),
-      );
-      // On etcd the agents of the nodes do this.
-      if (type === 'kv') await datastore.store.createResource(nodeOf(name), FOREVER);
-    }
+    scene = await openControllersScene(on, scope);
+    const { store } = scene.datastore;
+    await store.createResource(poolOf('v4', '10.64.0.0/24', { blockSize: 29 }), FOREVER);
+    await store.createResource(poolOf('v6', 'fd00:64::/112', { blockSize: 122 }), FOREVER);
+    for (const name of Object.values(NODES))
+      await scene.addNode(name, { status: readiness(name === NODES.lost ? 'Unknown' : 'True') });
   }, 300_000);
   afterAll(async () => scope.disposeAsync());
 
   /** A pod with its address, as kubelet and plugin leave them. */
   async function run(name: string, node: string, asked?: string): Promise<string> {
-    const spec = { nodeName: node, containers: [{ name: 'c', image: 'i' }], automountServiceAccountToken: false };
-    await api.apply([{ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'default' }, spec }]);
-    const uid = (await api.kubectl('get', 'pod', name, '-n', 'default', '-o=jsonpath={.metadata.uid}')).trim();
+    const uid = await scene.addPod(name, node);
     const pod = { namespace: 'default', name, uid };
-    return holdAddress(datastore.store, {
+    return holdAddress(scene.datastore.store, {
       container: `c-${uid}`,
       node,
       pod,
@@ -58,12 +38,7 @@ describe.each(CTL_DATASTORES)('addresses that pods asked for, on $type', ({ type
   }
 
   const forget = async (name: string): Promise<unknown> =>
-    api.kubectl('delete', 'pod', name, '-n', 'default', '--force', '--grace-period=0');
-
-  async function held(): Promise<readonly string[]> {
-    const { blocks } = await datastore.store.listBlocks(FOREVER);
-    return blocks.flatMap(({ value }) => heldAddresses(value).map(({ address }) => formatAddress(address))).sort();
-  }
+    scene.api.kubectl('delete', 'pod', name, '-n', 'default', '--force', '--grace-period=0');
 
   it('move when the API says that the pod is gone and the node is out of service, and never before', async () => {
     const [fixed, dual, forced] = ['10.64.0.9', 'fd00:64::9', '10.64.0.17'];
@@ -74,39 +49,41 @@ describe.each(CTL_DATASTORES)('addresses that pods asked for, on $type', ({ type
     const all = [fixed, dual, beside, plain, forced].sort();
     // The API was made to forget them. They may run on: one node is well, and of the other it is not known.
     for (const name of ['db-0', 'plain', 'forced']) await forget(name);
-    replica = scope.use(
-      await launchControllers('one', {
-        kubeconfig: api.kubeconfig,
-        ...(type === 'kv' ? { etcdUrl: datastore.env['KV_ENDPOINTS'] ?? '' } : {}),
-      }),
-    );
+    const replica = await scene.launch();
     const runs = 'netplug_controllers_reconciles_total{controller="node-addresses",outcome="ok"}';
     await until(
       async () => ((await replica.metric(runs)) ?? 0) > 0,
       () => `all addresses were looked at:\n${replica.log()}`,
     );
-    expect(await held()).toEqual(all);
+    expect(await scene.held()).toEqual(all);
 
     // Pods that the API still has keep their addresses.
-    await api.kubectl('taint', 'node', NODES.lost, 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute');
+    await scene.api.kubectl('taint', 'node', NODES.lost, 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute');
     await until(
-      async () => !(await held()).includes(fixed),
+      async () => !(await scene.held()).includes(fixed),
       () => `the address of the pod that is gone is free:\n${replica.log()}`,
       WITHIN_MS,
     );
-    expect(await held()).toEqual(all.filter((each) => each !== fixed));
+    expect(await scene.held()).toEqual(all.filter((each) => each !== fixed));
     await run('db-0', NODES.next, fixed);
 
     // Of two addresses of a pod the one moves that it asked for.
     await forget('db-1');
     await until(
-      async () => !(await held()).includes(dual),
+      async () => !(await scene.held()).includes(dual),
       () => `the address of the next pod is free:\n${replica.log()}`,
       WITHIN_MS,
     );
-    expect(await held()).toEqual(all.filter((each) => each !== dual));
+    expect(await scene.held()).toEqual(all.filter((each) => each !== dual));
     const events = async (): Promise<string> =>
-      api.kubectl('get', 'events', '-n', 'default', `--field-selector=involvedObject.name=${NODES.lost}`, '-o=yaml');
+      scene.api.kubectl(
+        'get',
+        'events',
+        '-n',
+        'default',
+        `--field-selector=involvedObject.name=${NODES.lost}`,
+        '-o=yaml',
+      );
     await until(
       async () => (await events()).includes(`${fixed} were released: their pods had asked for them`),
       'the node has an event',

@@ -1,9 +1,10 @@
 // The node controller on both datastores, with a real API server.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { launchControllers, type Replica } from '../support/controllers.ts';
+import type { Replica } from '../support/controllers.ts';
+import { type ControllersScene, openControllersScene } from '../support/controllers-scene.ts';
 import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
-import { hostEndpointOf, nodeOf } from '../support/fixtures.ts';
-import { type ApiServer, startApiServer } from '../support/kube.ts';
+import { hostEndpointOf } from '../support/fixtures.ts';
+import type { ApiServer } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 const FOREVER = new AbortController().signal;
@@ -11,18 +12,15 @@ const OWN = { 'netplug/created-by': 'netplug-orch-controllers' };
 
 describe.each(CTL_DATASTORES)('the node controller on $type', ({ type, start }) => {
   const scope = new AsyncDisposableStack();
+  let scene: ControllersScene;
   let datastore: CtlDatastore;
   let api: ApiServer;
   let replica: Replica;
 
   beforeAll(async () => {
-    datastore = scope.use(await start());
-    api = datastore.server ?? scope.use(await startApiServer());
-    const etcdUrl = datastore.env['KV_ENDPOINTS'];
-    const places = { kubeconfig: api.kubeconfig, ...(etcdUrl === undefined ? {} : { etcdUrl }) };
-    replica = scope.use(await launchControllers('one', places));
-    await replica.ready();
-    await until(async () => replica.isLeading(), 'it leads');
+    scene = await openControllersScene({ type, start }, scope);
+    ({ datastore, api } = scene);
+    replica = await scene.launchLeader();
   });
   afterAll(async () => scope.disposeAsync());
 
@@ -31,10 +29,7 @@ describe.each(CTL_DATASTORES)('the node controller on $type', ({ type, start }) 
 
   async function addNode(name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
     const status = { addresses: [{ type: 'InternalIP', address: '192.0.2.7' }] };
-    await api.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name, labels } }]);
-    await api.kubectl('patch', 'node', name, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status }));
-    // On etcd the agent of the node does this.
-    if (type === 'kv') await datastore.store.createResource(nodeOf(name, { own: 'kept' }), FOREVER);
+    await scene.addNode(name, { labels, status, recordLabels: { own: 'kept' } });
   }
 
   async function configure(hostEndpoint: object): Promise<void> {

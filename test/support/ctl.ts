@@ -102,6 +102,7 @@ export async function callCtl(
     openChained: missing,
     openFilter: missing,
     openPacketProbe: missing,
+    openUnfragmented: missing,
     openPacketTables: missing,
     bird: NO_BIRD,
     tryLockFile: missing,

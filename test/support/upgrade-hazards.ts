@@ -123,6 +123,15 @@ export const HAZARDS: Readonly<Record<string, Seed | { readonly cannot: string }
     },
     /^DaemonSet netplug-system\/netplug-node$/,
   ),
+  'pods/mtu-changed': {
+    evidence: /^ConfigMap netplug-system\/netplug-config$/,
+    seed: async ({ server }) => {
+      const sound = await server.get('configmap', 'netplug-config', ...SYSTEM);
+      const conflist = sound.data.conflist.replace(/"plugins": ?\[\s*\{/, '$& "mtu": 1400,');
+      await server.apply([{ ...sound, data: { ...sound.data, conflist } }]);
+      return async () => server.apply([sound]);
+    },
+  },
   'objects/refused': {
     evidence: /^ClusterRoleBinding /,
     seed: async ({ server }) => {

@@ -48,6 +48,12 @@ interface Question {
   readonly reject: (cause: unknown) => void;
 }
 
+/** One answer of the network process. */
+export interface NetworkAnswer {
+  readonly standing: NetworkStatus['standing'] | undefined;
+  readonly problems: readonly NodeProblem[];
+}
+
 /** Runs the network of the node in a process of its own, and restarts it with back-off. The agent serves calls meanwhile. */
 export class NetworkProcess {
   readonly #ports: NetworkProcessPorts;
@@ -62,11 +68,6 @@ export class NetworkProcess {
 
   constructor(ports: NetworkProcessPorts) {
     this.#ports = ports;
-  }
-
-  /** Returns undefined while the process is down or does not answer. */
-  async status(): Promise<NetworkStatus | undefined> {
-    return this.#status().catch(() => undefined);
   }
 
   /** Returns why pods may be without network, a sentence each. */
@@ -85,12 +86,12 @@ export class NetworkProcess {
     }
   }
 
-  /** Returns what the process knows to be wrong, or that it does not answer. */
-  async problems(): Promise<readonly NodeProblem[]> {
+  /** Returns what the process knows to be wrong, or that it does not answer. Then it has no standing. */
+  async report(): Promise<NetworkAnswer> {
     try {
-      return (await this.#status()).problems;
+      return await this.#status();
     } catch (cause) {
-      return [{ ...DOWN, text: `network: ${reasonOf(cause)}` }];
+      return { standing: undefined, problems: [{ ...DOWN, text: `network: ${reasonOf(cause)}` }] };
     }
   }
 

@@ -23,7 +23,8 @@ async function published(
     clock,
     random: systemRandom,
     log: silentLog,
-    collect: async () => {
+    collect: (ofNetwork) => ofNetwork,
+    askNetwork: async () => {
       if (index === looks.length - 1) stop.abort();
       index += 1;
       return Promise.resolve(looks[index - 1] ?? []);
@@ -65,13 +66,14 @@ it('writes an unchanged report again after ten minutes, and tries again when tha
 it('keeps since when a problem is there, also while a number in its sentence grows', async () => {
   const clock = virtualClock();
   let seconds = 0;
-  const collect = async (): Promise<readonly NodeProblem[]> =>
+  const askNetwork = async (): Promise<readonly NodeProblem[]> =>
     Promise.resolve([{ ...BAD, text: `routes: none for ${String((seconds += 1))} s` }]);
   const problems = new NodeProblems({
     clock,
     random: systemRandom,
     log: silentLog,
-    collect,
+    askNetwork,
+    collect: (ofNetwork) => ofNetwork,
     store: () => ({ publishReport: async () => Promise.resolve() }),
   });
   const [first] = await problems.current();

@@ -26,8 +26,10 @@ const BACK_OFF = { firstMs: 10_000, maxMs: 60_000, maxRefusedMs: 10 * 60_000 };
 interface NodeProblemPorts extends RetryPorts {
   readonly log: Log;
   readonly store: () => Pick<NodeStatusStore, 'publishReport'>;
-  /** Returns all problems as they are now. */
-  readonly collect: () => Promise<readonly NodeProblem[]>;
+  /** Asks the network process for its problems. */
+  readonly askNetwork: () => Promise<readonly NodeProblem[]>;
+  /** Returns all problems as they are now, with those of the network process in their place. */
+  readonly collect: (ofNetwork: readonly NodeProblem[]) => readonly NodeProblem[];
 }
 
 /** Everything that the agent knows to be wrong on its node, and since when. */
@@ -42,7 +44,12 @@ export class NodeProblems {
 
   /** Returns the problems of this moment, errors first. */
   async current(): Promise<readonly ReportedNodeProblem[]> {
-    const found = await this.#ports.collect();
+    return this.with(await this.#ports.askNetwork());
+  }
+
+  /** The same for a caller that has asked the network process already. */
+  with(ofNetwork: readonly NodeProblem[]): readonly ReportedNodeProblem[] {
+    const found = this.#ports.collect(ofNetwork);
     const now = new Date(this.#ports.clock.now()).toISOString();
     const before = this.#since;
     this.#since = new Map(found.map((each) => [problemName(each), before.get(problemName(each)) ?? now]));

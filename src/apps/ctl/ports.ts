@@ -1,6 +1,8 @@
+import type { Socket } from 'node:dgram';
 import type { RetryPorts } from '../../base/back-off.ts';
 import type { Inspector } from '../../datastore/inspector.ts';
 import type { Store } from '../../datastore/store.ts';
+import type { Family } from '../../net/address.ts';
 import type { LinkKey } from '../../cni/link-name.ts';
 import type { InstalledList } from '../../cni/installed-list.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
@@ -24,6 +26,8 @@ export interface CtlPorts extends HostPorts, RetryPorts {
   /** Opens an inspector of the datastore's health. */
   readonly openInspector: (datastore: Datastore) => Inspector;
   readonly openPacketProbe: () => PacketProbe;
+  /** Opens a UDP socket that fragments nothing, bound to the port or to one of the kernel's choice. @throws kernel/failed */
+  readonly openUnfragmented: (family: Family, port?: number) => Promise<Socket>;
   readonly openPacketTables: () => PacketTables;
   /** Opens the API of the cluster, which connects on the first request. A fence that rejects keeps writes back. */
   readonly openApi: (settings: OrchSettings, fence?: (signal: AbortSignal) => Promise<void>) => OrchApi;

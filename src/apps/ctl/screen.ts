@@ -36,8 +36,8 @@ export function painterFor({ mayColour }: Screen): Paint {
 }
 
 /**
- * Returns what may leave the tool for a terminal: netplug's own control sequences as they are, and all others escaped, whoever
- * wrote them.
+ * Returns what may leave the tool for a terminal: netplug's own control sequences as they are, and those of any
+ * other origin escaped.
  */
 export function forTerminal(text: string): string {
   return text

@@ -20,7 +20,7 @@ interface CheckPorts {
 
 /**
  * Answers the checks of a proxy. "Denied" and "could not tell" are two answers: the second is a failed call, which the proxy turns into
- * 503, so that nobody looks for a policy that denies.
+ * 503, so that the user does not look for a policy that denies.
  */
 export function checkHandler({ judge, onJudged, onFailure }: CheckPorts): GrpcHandler {
   const check = (message: Buffer): GrpcAnswer => {

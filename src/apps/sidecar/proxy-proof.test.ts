@@ -48,7 +48,7 @@ describe('the proof of a recorded proxy', () => {
     ['permissive', [8080], [15_006, 9000, 9100]],
     ['strict', [8080], [15_006, 9000, 9100]],
     ['portlevel', [8080], [15_006, 7777, 9000, 9100]],
-    // Its listener of port 9500 is reached by nobody: what comes in is redirected to another one.
+    // No client reaches its listener of port 9500: what comes in is redirected to another one.
     ['sidecar-all', [8080], [15_006]],
     ['custom', [8080], [15_006, 9000, 9100]],
     ['unres', [8080], [15_006, 9000, 9100]],

@@ -157,7 +157,7 @@ function listenersOf(dump: unknown, states: readonly string[]): readonly Json[] 
     .filter((listener) => listener['name'] !== undefined && listener['traffic_direction'] !== 'OUTBOUND');
 }
 
-/** Where connections are redirected to the proxy, its other listeners are reached by nobody, whatever address they name. */
+/** Where connections are redirected to the proxy, no client reaches its other listeners, whatever address they name. */
 function reachedOf(listeners: readonly Json[]): readonly Json[] {
   const bound = listeners.filter((listener) => {
     const { protocol, address } = socketOf(objectIn(listener, 'address'));

@@ -36,6 +36,8 @@ export interface Addon {
   sendRaw(protocol: number, source: Uint8Array, destination: Uint8Array, payload: Uint8Array): number;
   /** Opens a device of that name. IP packets written to the descriptor arrive by it; closing it removes the device. */
   openTun(name: string): number;
+  /** Opens a UDP socket in the namespace of the calling thread, bound to the port, that never fragments what it sends. */
+  openUnfragmented(family: 4 | 6, port: number): number;
 }
 
 const ASSET = 'netns.node';

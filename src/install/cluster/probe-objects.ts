@@ -1,3 +1,4 @@
+import * as v from 'valibot';
 import { given } from '../../base/given.ts';
 import type { Manifest } from '../../model/manifest.ts';
 import { urlHost } from '../../net/address.ts';
@@ -25,6 +26,10 @@ export const FLOW_PODS = [FLOW_CLIENT, FLOW_SERVER];
 const FLOW_SECONDS = 4 * 3600;
 /** Servers start before their clients, and must end after them. */
 const OUTLIVED_SECONDS = 1800;
+const command = v.looseObject({ command: v.optional(v.array(v.string()), []) });
+const FlowPod = v.looseObject({ spec: v.looseObject({ containers: v.array(command) }) });
+/** Option of a client: a URL to which no full-size packets go. */
+const SMALL_ONLY = '--small-only';
 const USER = 65_532;
 
 export interface ProbeImage {
@@ -86,14 +91,14 @@ export function probeObjects(image: ProbeImage): readonly Manifest[] {
 
 /** Returns the pod on a node that others connect to. */
 export function probeServerPod(on: OnNode): Manifest {
-  return serverPod(PROBE_SERVER, on);
+  return serverPod(PROBE_SERVER, on, []);
 }
 
-function serverPod(name: string, on: OnNode): Manifest {
+function serverPod(name: string, on: OnNode, further: readonly string[]): Manifest {
   const ports = ['--port', String(PROBE_PORT_NUMBER), '--closed-port', String(CLOSED_PORT)];
   return pod(name, on, {
     container: {
-      command: ['netplugctl', 'probe', 'serve', ...ports],
+      command: ['netplugctl', 'probe', 'serve', ...ports, ...further],
       // The kubelet reaches this port whatever the policy is, and so shows that there is something to close.
       readinessProbe: { httpGet: { path: '/', port: CLOSED_PORT }, periodSeconds: 1 },
       securityContext: UNPRIVILEGED,
@@ -144,19 +149,34 @@ export function probePolicy(release: string): Manifest {
 
 /** Returns the pod on a node that answers datagrams. */
 export function flowServerPod(on: OnNode): Manifest {
-  return limited(serverPod(FLOW_SERVER, on), FLOW_SECONDS + OUTLIVED_SECONDS);
+  return limited(serverPod(FLOW_SERVER, on, ['--unfragmented']), FLOW_SECONDS + OUTLIVED_SECONDS);
+}
+
+/** Addresses that a pod sends datagrams to. */
+export interface FlowTargets {
+  readonly addresses: readonly string[];
+  /** Those of them to which no full-size packets go. */
+  readonly smallOnly: readonly string[];
 }
 
 /** Returns the pod on a node that sends datagrams to the addresses all the time. It fails when one is lost. */
-export function flowClientPod(on: OnNode, addresses: readonly string[]): Manifest {
+export function flowClientPod(on: OnNode, { addresses, smallOnly }: FlowTargets): Manifest {
+  const options = ['--port', String(PROBE_PORT_NUMBER), ...smallOnly.flatMap((each) => [SMALL_ONLY, flowUrl(each)])];
   const client = pod(FLOW_CLIENT, on, {
     container: {
-      command: ['netplugctl', 'probe', 'flow', '--port', String(PROBE_PORT_NUMBER), ...addresses.map(flowUrl)],
+      command: ['netplugctl', 'probe', 'flow', ...options, ...addresses.map(flowUrl)],
       readinessProbe: { httpGet: { path: '/', port: PROBE_PORT_NUMBER }, periodSeconds: 1 },
       securityContext: UNPRIVILEGED,
     },
   });
   return limited(client, FLOW_SECONDS);
+}
+
+/** Returns the URLs to which a pod sends no full-size packets. */
+export function smallOnlyIn(pod: object): readonly string[] {
+  const read = v.safeParse(FlowPod, pod);
+  const words = read.success ? read.output.spec.containers.flatMap((each) => each.command) : [];
+  return words.filter((_, at) => words[at - 1] === SMALL_ONLY);
 }
 
 function flowUrl(address: string): string {

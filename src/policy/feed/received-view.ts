@@ -105,7 +105,7 @@ export class ReceivedView implements PolicyView {
     });
   }
 
-  /** Whoever asks has the request before it, so the check is in its path. */
+  /** The proxy that asks has the request before it, so the check is in its path. */
   isGuarded(): boolean {
     return true;
   }

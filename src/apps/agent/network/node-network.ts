@@ -1,16 +1,15 @@
 import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isDeepStrictEqual } from 'node:util';
-import { never, reasonOf } from '../../../base/errors.ts';
+import { reasonOf } from '../../../base/errors.ts';
 import { keepRunning } from '../../../base/back-off.ts';
 import { repeat } from '../../../base/clock.ts';
 import type { HostEvent, HostInterface, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { HostSides } from '../../../dataplane/kernel.ts';
 import type { TableFilter } from '../../../dataplane/policy-filter.ts';
-import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
+import type { FollowStore } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
-import type { NodeName } from '../../../model/names.ts';
 import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
 import type { Address } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
@@ -27,6 +26,7 @@ import { OwnTunnels } from './routes/own-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
 import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS, TABLES } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
+import { partsAfterChange } from './parts-after-change.ts';
 import { partReconcilers, reconcilerProblems, USUAL } from './part-reconcilers.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
 import { type HostPortPorts, HostPortRestorer } from './host/restore-host-ports.ts';
@@ -263,43 +263,20 @@ export class NodeNetwork {
   }
 
   #applyChange(change: ClusterChange): void {
+    const { node } = this.#settings;
     for (const problem of problemsIn(change)) this.#ports.log.warning('record skipped', { problem });
     const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
     const touched = this.#state.apply(change, this.#ports.clock.monotonic());
     if (this.#tunnelFilter.markChanged(touched)) this.#trigger('tunnelFilter');
-    this.#trigger(...this.#partsFor(change, before));
+    const { parts, requiresTunnelAddresses } = partsAfterChange(change, {
+      node,
+      before,
+      hasTunnelAddressIn: (block) => this.#tunnels.hasAddressIn(block),
+      areClaimsOpen: this.#claims.areOpen,
+    });
+    if (requiresTunnelAddresses) this.#tunnels.requireAddresses();
+    this.#trigger(...parts);
     this.#routes.replan(touched);
-  }
-
-  /** Returns the parts, except routes, that depend on the change. */
-  #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly NetworkPart[] {
-    switch (change.kind) {
-      case 'all':
-        this.#tunnels.requireAddresses();
-        return PARTS;
-      case 'block':
-        if (!this.#isOwn(change.block) && this.#tunnels.hasAddressIn(change)) {
-          this.#tunnels.requireAddresses();
-          return ['tunnels', 'bgp'];
-        }
-        return this.#isOwn(before) || this.#isOwn(change.block) ? ['bgp'] : [];
-      case 'resource': {
-        const { kind } = change.which;
-        const isSelf = isNode(change, this.#settings.node);
-        if (isSelf || kind === 'IPPool') this.#tunnels.requireAddresses();
-        if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
-        if (isSelf) return ['addresses', 'tunnels', 'facts', 'bgp'];
-        return kind === 'Node' && this.#claims.areOpen ? ['addresses', 'bgp'] : ['bgp'];
-      }
-      default:
-        return never(change);
-    }
-  }
-
-  /** Reports whether the node has addresses of the block, which BGP must then announce. */
-  #isOwn(block: RoutedBlock | undefined): boolean {
-    const { node } = this.#settings;
-    return block !== undefined && (block.node === node || block.borrowed.has(node));
   }
 
   #handleHostEvent(event: HostEvent): void {
@@ -418,8 +395,4 @@ export class NodeNetwork {
       NEEDS[name].every((needed) => this.#reconcilers[needed].hasSucceeded);
     for (const name of names.filter(isUnblocked)) this.#reconcilers[name].trigger();
   }
-}
-
-function isNode(change: ClusterChange, node: NodeName): boolean {
-  return change.kind === 'resource' && change.which.kind === 'Node' && change.which.name === node;
 }

@@ -159,7 +159,7 @@ function contentOf(
   return requestContent(method ?? 'GET', path ?? '/', account === undefined ? undefined : { namespace, name });
 }
 
-/** Where certificates alone say who sent a request, one without is from nobody, whatever its address. */
+/** Where certificates alone say who sent a request, a request without one has no sender, whatever its address. */
 function asSeenBy(content: PacketContent, identity: IdentityMode): PacketContent {
   const isNobody = identity === 'Certificate' && content.kind === 'request' && content.peer === undefined;
   return isNobody ? { ...content, peer: 'nobody' } : content;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import { bareHost } from '../../../kube/transport.ts';
 import type { Context, Status } from '../ports.ts';
-import { fullSize, isAnswered, type UdpTarget } from './datagrams.ts';
+import { headerBytes, interfaceMtu, isAnswered, type UdpTarget } from './datagrams.ts';
 
 const RETRY_MS = 500;
 const ANSWER_MS = 5000;
@@ -71,9 +71,9 @@ const expectSilence: Attempt = async (url, signal) => {
 /** A network with a smaller MTU than that of the pod swallows packets of this size. */
 const exchangeFullSize: Attempt = async (url, signal) => {
   const target = udpTargetOf(url);
-  const size = await fullSize(target);
+  const size = (await interfaceMtu(target)) - headerBytes(target);
   const isThrough = async (bytes: number): Promise<boolean> =>
-    isAnswered(target, randomBytes(bytes), AbortSignal.any([signal, AbortSignal.timeout(1000)]));
+    isAnswered(target, randomBytes(bytes), { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });
   if (await isThrough(size)) return undefined;
   return (await isThrough(1))
     ? `a datagram that fills a packet (${String(size)} bytes) is lost although a small one is answered: the MTU of pods is too large for the network`

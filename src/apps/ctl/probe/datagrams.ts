@@ -2,6 +2,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
+import type { Family } from '../../../net/address.ts';
 
 export interface UdpTarget {
   readonly host: string;
@@ -12,12 +13,20 @@ const HEADERS = { 4: 20 + 8, 6: 40 + 8 };
 /** Where no interface tells its MTU. */
 const SMALLEST_MTU = 1280;
 
-/** Returns how many bytes fill a packet to the address: the MTU of the interface of the default route without the headers. */
-export async function fullSize({ host }: UdpTarget): Promise<number> {
-  const family = isIPv6(host) ? 6 : 4;
-  const name = await defaultInterface(family);
+/** Returns the bytes of the IP and UDP headers of a packet to the target. */
+export function headerBytes({ host }: UdpTarget): number {
+  return HEADERS[familyOf(host)];
+}
+
+/** Returns the MTU of the interface of the default route, in bytes: the size of a packet that fills it. */
+export async function interfaceMtu({ host }: UdpTarget): Promise<number> {
+  const name = await defaultInterface(familyOf(host));
   const mtu = name === undefined ? Number.NaN : Number(await textOf(`/sys/class/net/${name}/mtu`));
-  return (mtu >= SMALLEST_MTU ? mtu : SMALLEST_MTU) - HEADERS[family];
+  return mtu >= SMALLEST_MTU ? mtu : SMALLEST_MTU;
+}
+
+function familyOf(host: string): Family {
+  return isIPv6(host) ? 6 : 4;
 }
 
 /** Other interfaces of a pod, such as those that kernel modules add to every network namespace, have other MTUs. */
@@ -38,9 +47,14 @@ async function textOf(path: string): Promise<string> {
   return readFile(path, 'utf8').catch(() => '');
 }
 
-/** Opens a socket of its own, and so of a port of its own, to the target. @throws the error of the system */
-export async function openTo({ host, port }: UdpTarget): Promise<Socket> {
-  const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
+/** Opens a socket of the family. */
+export type OpenSocket = (family: Family) => Promise<Socket>;
+
+const openPlain: OpenSocket = async (family) => Promise.resolve(createSocket(family === 6 ? 'udp6' : 'udp4'));
+
+/** Opens a socket of its own, and so of a port of its own, to the target. @throws the error of the system, kernel/failed */
+export async function openTo({ host, port }: UdpTarget, open: OpenSocket = openPlain): Promise<Socket> {
+  const socket = await open(familyOf(host));
   try {
     socket.connect(port, host);
     await once(socket, 'connect');
@@ -55,10 +69,14 @@ export async function openTo({ host, port }: UdpTarget): Promise<Socket> {
 }
 
 /** Sends the datagram and waits for the same one. Reports whether it came in time. */
-export async function isAnswered(target: UdpTarget, data: Buffer, signal: AbortSignal): Promise<boolean> {
+export async function isAnswered(
+  target: UdpTarget,
+  data: Buffer,
+  { signal, open }: { readonly signal: AbortSignal; readonly open?: OpenSocket },
+): Promise<boolean> {
   let socket: Socket | undefined;
   try {
-    socket = await openTo(target);
+    socket = await openTo(target, open);
     const answer = once(socket, 'message', { signal }) as Promise<[Buffer]>;
     socket.send(data);
     return (await answer)[0].equals(data);

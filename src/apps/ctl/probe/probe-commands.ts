@@ -14,6 +14,7 @@ export const PROBE_COMMANDS: readonly Command[] = [
     summary: 'Answers HTTP requests and datagrams, as the other end of "probe connect" and "probe flow".',
     options: {
       port: valueOr('port', 'TCP and UDP port', { byDefault: PROBE_PORT, read: portNumber }),
+      unfragmented: flagOption('answer datagrams without fragments, as the other end of "probe flow"'),
       closedPort: value('port', 'another port that answers, for what a policy keeps from it', { read: portNumber }),
     },
     details: `
@@ -39,20 +40,28 @@ this network namespace, and must come back whole. The exit status is 1 if a chec
   }),
   command({
     path: ['probe', 'flow'],
-    summary: 'Sends datagrams to each URL until some are lost.',
+    summary: 'Sends datagrams of two sizes to each URL until some are lost.',
     arguments: [some('url', 'udp://HOST:PORT of "probe serve"')],
     options: {
       port: valueOr('port', 'TCP port on which it says whether every URL answers', {
         byDefault: PROBE_PORT,
         read: portNumber,
       }),
+      smallOnly: values('url', 'one of the URLs to which no full-size packets go; may be repeated'),
     },
     details: `
-Of 20 datagrams per second to each URL, every fifth is of a port of its own and so a new connection. Runs
-until it is interrupted. When datagrams are not answered within 5 seconds, the command waits until new ones
-are, prints how many were lost and for how long, and its exit status is 1. Late answers count. "netplugctl upgrade
-apply" starts it in pods on the nodes.`,
-    examples: ['netplugctl probe flow udp://10.244.1.7:8080'],
+Of 20 small datagrams per second to each URL, every fifth is of a port of its own and so a new connection. One
+datagram per second fills a packet of the MTU that the interface has at the start, and is never fragmented:
+with 1500 bytes that is 12 kbit/s each way. Runs until it is interrupted.
+
+When datagrams are not answered within 5 seconds, the command waits until new ones are, prints how many were
+lost and for how long, and its exit status is 1. Late answers count. When full-size packets alone are lost, it
+finds out which size arrives, and prints it. When they do not arrive from the start, the exit status is 1 as
+well. "netplugctl upgrade apply" starts the command in pods on the nodes.`,
+    examples: [
+      'netplugctl probe flow udp://10.244.1.7:8080',
+      'netplugctl probe flow udp://10.244.1.7:8080 udp://10.244.2.9:8080 --small-only udp://10.244.2.9:8080',
+    ],
     run: async (context, { args: [urls], options }) => watchFlow(context, urls, options),
   }),
   command({

@@ -11,12 +11,15 @@ import { watchFlow } from './flow.ts';
 import { serveProbe } from './serve-probe.ts';
 import { PATIENCE_MS, until } from '../../../../test/support/until.ts';
 
+const openPlain = async (family: 4 | 6) => Promise.resolve(createSocket(family === 6 ? 'udp6' : 'udp4'));
+
 /** Returns the part of a context that commands of this folder use. */
 function contextOf({ stopped, signal }: { stopped?: AbortSignal; signal?: AbortSignal }) {
   const lines: string[] = [];
   const context = {
     io: { stdout: (text: string) => lines.push(text.trim()) },
-    ports: { clock: systemClock, hostname: 'pod-a' },
+    // Nothing is fragmented on the loopback interface.
+    ports: { clock: systemClock, hostname: 'pod-a', openUnfragmented: openPlain },
     stopped: stopped ?? new AbortController().signal,
     signal: signal ?? new AbortController().signal,
   };
@@ -32,6 +35,7 @@ async function startEcho() {
     losesLarge: false,
     isPaused: false,
     ports: new Set<number>(),
+    large: 0,
     resume: () => {
       echo.isPaused = false;
       for (const answer of held.splice(0)) answer();
@@ -39,6 +43,7 @@ async function startEcho() {
   };
   socket.on('message', (data, { address, port }) => {
     echo.ports.add(port);
+    if (data.length > 100) echo.large += 1;
     if (echo.isLosing || (echo.losesLarge && data.length > 100)) return;
     const answer = (): void => socket.send(data, port, address);
     if (echo.isPaused) held.push(answer);
@@ -62,7 +67,7 @@ function portsForTest(): readonly [number, number] {
 it('connects to HTTP and to datagrams that fill a packet, and says which closed URL answers', async () => {
   const [port, closedPort] = portsForTest();
   const stop = new AbortController();
-  const serving = serveProbe(contextOf({ stopped: stop.signal }).context, { port, closedPort });
+  const serving = serveProbe(contextOf({ stopped: stop.signal }).context, { port, closedPort, unfragmented: false });
   const open = [`http://127.0.0.1:${String(port)}/`, `udp://127.0.0.1:${String(port)}`, `udp://[::1]:${String(port)}`];
   const good = contextOf({});
   expect(await connectToAll(good.context, { open, closed: [] })).toBe(0);
@@ -132,7 +137,8 @@ it('sends datagrams from lasting and new ports until it is stopped', async () =>
   const stop = new AbortController();
   const { context, lines } = contextOf({ stopped: stop.signal });
   target.echo.isLosing = true;
-  const flowing = watchFlow(context, [target.url], { port });
+  const startedMs = performance.now();
+  const flowing = watchFlow(context, [target.url], { port, smallOnly: [] });
   const ready = async () => (await fetch(`http://127.0.0.1:${String(port)}/`)).status;
   await sleep(500);
   expect(await ready()).toBe(503);
@@ -142,8 +148,13 @@ it('sends datagrams from lasting and new ports until it is stopped', async () =>
   await until(async () => (await ready()) === 200, 'everything is answered');
   stop.abort();
   expect(await flowing).toBe(0);
-  expect(lines).toEqual([expect.stringMatching(/^udp:.*: \d+ datagrams sent, none lost$/)]);
+  expect(lines).toEqual([
+    expect.stringMatching(/^udp:.*: \d+ datagrams sent, none lost$/),
+    expect.stringMatching(/^udp:.*: \d+ full-size packets of \d+ bytes sent, none lost$/),
+  ]);
   expect(target.echo.ports.size).toBeGreaterThan(10);
+  // Their bandwidth: a packet a second.
+  expect(target.echo.large).toBeLessThanOrEqual((performance.now() - startedMs) / 1000 + 1);
 });
 
 it('takes answers that come late for answers', async () => {
@@ -151,7 +162,7 @@ it('takes answers that come late for answers', async () => {
   const [port] = portsForTest();
   const stop = new AbortController();
   const { context, lines } = contextOf({ stopped: stop.signal });
-  const flowing = watchFlow(context, [target.url], { port });
+  const flowing = watchFlow(context, [target.url], { port, smallOnly: [] });
   const ready = async () => (await fetch(`http://127.0.0.1:${String(port)}/`)).status;
   await sleep(500);
   target.echo.isPaused = true;
@@ -161,7 +172,7 @@ it('takes answers that come late for answers', async () => {
   await until(async () => (await ready()) === 200, 'late answers are counted');
   stop.abort();
   expect(await flowing).toBe(0);
-  expect(lines).toEqual([expect.stringMatching(/none lost$/)]);
+  expect(lines).toEqual([expect.stringMatching(/none lost$/), expect.stringMatching(/none lost$/)]);
 });
 
 it('ends with what was lost when everything is answered again', async () => {
@@ -169,7 +180,7 @@ it('ends with what was lost when everything is answered again', async () => {
   using bad = await startEcho();
   const [port] = portsForTest();
   const { context, lines } = contextOf({});
-  const flowing = watchFlow(context, [good.url, bad.url], { port });
+  const flowing = watchFlow(context, [good.url, bad.url], { port, smallOnly: [] });
   await sleep(1000);
   bad.echo.isLosing = true;
   await sleep(1000);
@@ -177,6 +188,32 @@ it('ends with what was lost when everything is answered again', async () => {
   expect(await flowing).toBe(1);
   expect(lines).toEqual([
     expect.stringMatching(/: \d+ datagrams sent, none lost$/),
+    expect.stringMatching(/: \d+ full-size packets of \d+ bytes sent, none lost$/),
     expect.stringMatching(/: \d+ of \d+ datagrams lost within \d+\.\d s from \d{4}-\d\d-\d\dT.*Z$/),
+    // Those of full size were lost with the small ones, or none was sent meanwhile.
+    expect.stringMatching(/: \d+ (of \d+ )?full-size packets of \d+ bytes (lost as well|sent, none lost)$/),
   ]);
+});
+
+it('says that full-size packets do not arrive from the start, and watches small ones alone when it is asked to', async () => {
+  using target = await startEcho();
+  target.echo.losesLarge = true;
+  const [port] = portsForTest();
+  const { context, lines } = contextOf({});
+  expect(await watchFlow(context, [target.url], { port, smallOnly: [] })).toBe(1);
+  expect(lines[1]).toMatch(
+    /: full-size packets of \d+ bytes do not arrive since the watch began, while small ones do; MTU: packets of at most 128 bytes arrive$/,
+  );
+  const stop = new AbortController();
+  const again = contextOf({ stopped: stop.signal });
+  const flowing = watchFlow(again.context, [target.url], { port, smallOnly: [target.url] });
+  const ready = async () =>
+    fetch(`http://127.0.0.1:${String(port)}/`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  await until(ready, 'small ones are answered');
+  stop.abort();
+  expect(await flowing).toBe(0);
+  expect(again.lines).toEqual([expect.stringMatching(/ datagrams sent, none lost$/)]);
 });

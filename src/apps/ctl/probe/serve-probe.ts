@@ -1,6 +1,7 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import type { Family } from '../../../net/address.ts';
 import { aborted } from '../../../base/until-aborted.ts';
 import type { Context, Status } from '../ports.ts';
 
@@ -10,6 +11,8 @@ export interface ServedPorts {
   readonly port: number;
   /** Another port with the same answers, for what a policy is to keep from it. */
   readonly closedPort: number | undefined;
+  /** Whether datagrams are answered without fragments, so that one that is too large for the way back is lost. */
+  readonly unfragmented: boolean;
 }
 
 /**
@@ -17,13 +20,17 @@ export interface ServedPorts {
  * stopped.
  */
 export async function serveProbe(
-  { io, ports, stopped }: Pick<Context, 'io' | 'stopped'> & { readonly ports: Pick<Context['ports'], 'hostname'> },
-  { port, closedPort }: ServedPorts,
+  {
+    io,
+    ports,
+    stopped,
+  }: Pick<Context, 'io' | 'stopped'> & { readonly ports: Pick<Context['ports'], 'hostname' | 'openUnfragmented'> },
+  { port, closedPort, unfragmented }: ServedPorts,
 ): Promise<Status> {
   await using scope = new AsyncDisposableStack();
   for (const each of [port, ...(closedPort === undefined ? [] : [closedPort])]) {
     scope.use(await answerHttp(each, () => ({ status: 200, body: `${ports.hostname}\n` })));
-    scope.use(await echoDatagrams(each));
+    scope.use(await echoDatagrams(each, unfragmented ? ports.openUnfragmented : bound));
     io.stdout(`serving on port ${String(each)}\n`);
   }
   await aborted(stopped);
@@ -50,9 +57,9 @@ export async function answerHttp(
   };
 }
 
-async function echoDatagrams(port: number): Promise<AsyncDisposable> {
+async function echoDatagrams(port: number, open: Context['ports']['openUnfragmented']): Promise<AsyncDisposable> {
   // A kernel without IPv6 has sockets of IPv4 alone.
-  const socket = await bound('udp6', port).catch(async () => bound('udp4', port));
+  const socket = await open(6, port).catch(async () => open(4, port));
   // An error of one datagram, such as a port that is closed again, concerns no other.
   socket.on('message', (data, { address, port: from }) => socket.send(data, from, address, () => undefined));
   socket.on('error', () => undefined);
@@ -64,8 +71,8 @@ async function echoDatagrams(port: number): Promise<AsyncDisposable> {
   };
 }
 
-async function bound(type: 'udp4' | 'udp6', port: number): Promise<Socket> {
-  const socket = createSocket(type);
+async function bound(family: Family, port?: number): Promise<Socket> {
+  const socket = createSocket(family === 6 ? 'udp6' : 'udp4');
   try {
     socket.bind(port);
     await once(socket, 'listening');

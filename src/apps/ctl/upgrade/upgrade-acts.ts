@@ -13,6 +13,7 @@ import { followingPods, oldestRelease } from '../../../upgrade/cluster/detect-in
 import { isOnDelete, NOTES } from '../../../upgrade/cluster/held-agents.ts';
 import { releaseIn } from '../../../model/image-release.ts';
 import { planUpgrade } from '../../../upgrade/cluster/plan-upgrade.ts';
+import { mtuChange } from '../../../upgrade/cluster/mtu-change.ts';
 import type { ClusterSnapshot } from '../../../upgrade/cluster/snapshot.ts';
 import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { UpgradeAction, UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
@@ -24,6 +25,7 @@ import { REMOVAL } from '../cluster/end-servers.ts';
 import { waitForDefinitions, waitForInstallation, waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
 import { type WaitState, waitUntil } from '../cluster/wait-until.ts';
 import { type Backup, findBackup, writeBackup } from './backup.ts';
+import { withMtuChange } from './flow-losses.ts';
 import type { UpgradeSession } from './open-upgrade.ts';
 import { toolsImage } from './proof.ts';
 import { readChartRecords } from './read-charts.ts';
@@ -203,11 +205,12 @@ async function applyWatched(step: UpgradeStepData, parts: UpgradeRun): Promise<v
     await whilePacketsFlow(run, async (watched) => actOf(UPGRADE_ACTS, step).apply(step, { ...parts, run: watched }));
   } catch (cause) {
     if (!isNetplugError(cause, 'upgrade/packets-lost')) throw cause;
-    run.onProgress(cause.message);
+    const lost = withMtuChange(cause, mtuChange(snapshot, target));
+    run.onProgress(lost.message);
     await holdAgentsBack(parts);
     // Only now: until here, the next call finds the losses as well.
     await stopFlow(run);
-    throw cause;
+    throw lost;
   }
 }
 

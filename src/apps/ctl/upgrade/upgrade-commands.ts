@@ -112,8 +112,8 @@ datastore is not locked.`,
     details: `
 The command runs the preflight, backs up, and carries out the plan step by step. One node gets the new
 agent first, and proves its network with nodes of the old release before any other node follows: pods,
-Services, DNS, policy, MTU and addresses. Pods on the nodes send each other datagrams until the end; one
-that is lost stops the upgrade, as does a step that fails. Repeated after an interruption, the command goes on
+Services, DNS, policy, MTU and addresses. Pods on the nodes send each other datagrams until the end, small
+ones and some that fill a packet; one that is lost stops the upgrade, as does a step that fails. Repeated after an interruption, the command goes on
 where it was.`,
     examples: [
       'netplugctl upgrade apply --dry-run',

@@ -1,9 +1,17 @@
 import { isLeaving } from '../../../kube/objects.ts';
 import { NetplugError } from '../../../base/errors.ts';
-import { FLOW_PODS, flowClientPod, flowServerPod, type ProbeImage } from '../../../install/cluster/probe-objects.ts';
+import {
+  FLOW_PODS,
+  flowClientPod,
+  flowServerPod,
+  type FlowTargets,
+  type ProbeImage,
+  smallOnlyIn,
+} from '../../../install/cluster/probe-objects.ts';
 import { type PodRun, podsNamed, removePodsNamed, runPods, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { podState, type PodState } from '../../../kube/status/pod-state.ts';
 import { readNodes } from '../../../kube/status/node-state.ts';
+import { type Loss, lossesOf, packetsLost, unfitPaths } from './flow-losses.ts';
 
 /** Between the pods of more nodes, the datagrams themselves would be a load. */
 const MOST_NODES = 100;
@@ -13,6 +21,8 @@ const SHOWN_MS = 10_000;
 /** Until an outage that shows has ended, or has lasted too long to wait for its end, and its pod has failed. */
 const ENDED_MS = 60_000;
 const SELECTOR = podsNamed(FLOW_PODS);
+const UNFIT =
+  'these paths lose full-size packets already: small ones alone are watched there, and the upgrade is not blamed for the others. Compare the MTU of pods with that of tunnels and uplinks ("ip -d link" on the nodes), and lower "calicoNetwork.mtu" if it is too large';
 
 /** Between which nodes datagrams flow. */
 export interface PacketFlow {
@@ -45,7 +55,10 @@ export async function startFlow(run: PodRun, { nodes: all, image }: PacketFlow):
   }
 }
 
-/** Neighbours in the list send to each other, so that each node is at one end of a flow. */
+/**
+ * Neighbours in the list send to each other, so that each node is at one end of a flow. Where full-size packets do not arrive even
+ * now, small ones alone are watched.
+ */
 async function startPods(run: PodRun, { nodes, image }: PacketFlow): Promise<void> {
   const [serving, sending] = [nodes.filter((_, at) => at % 2 === 0), nodes.filter((_, at) => at % 2 === 1)];
   const servers = await runPods(run, {
@@ -55,21 +68,41 @@ async function startPods(run: PodRun, { nodes, image }: PacketFlow): Promise<voi
   });
   refuseSilent(servers);
   const addressesOf = (at: number): readonly string[] => servers[at]?.addresses ?? [];
-  const clients = await runPods(run, {
-    pods:
-      sending.length === 0
-        ? nodes.map((node) => flowClientPod({ ...image, node }, addressesOf(0)))
-        : sending.map((node, at) => flowClientPod({ ...image, node }, [...addressesOf(at), ...addressesOf(at + 1)])),
-    until: 'ready',
-    what: 'pods that send datagrams',
-  });
-  refuseSilent(clients);
+  const targets =
+    sending.length === 0
+      ? nodes.map((node) => ({ node, addresses: addressesOf(0) }))
+      : sending.map((node, at) => ({ node, addresses: [...addressesOf(at), ...addressesOf(at + 1)] }));
+  await startClients(run, { image, clients: targets.map((each) => ({ ...each, smallOnly: [] })) });
+}
+
+/** Starts clients, and again with small datagrams alone for each target that full-size packets do not reach. */
+async function startClients(
+  run: PodRun,
+  { image, clients }: { readonly image: ProbeImage; readonly clients: readonly (FlowTargets & OnNode)[] },
+): Promise<void> {
+  // A client ends with the first such target: the next one may show only then.
+  for (let left = clients; left.length > 0;) {
+    const pods = left.map((client) => flowClientPod({ ...image, node: client.node }, client));
+    const states = await runPods(run, { pods, until: 'ready', what: 'pods that send datagrams' });
+    const unfit = states.map(unfitPaths);
+    refuseSilent(states.filter((_, at) => unfit[at]?.length === 0));
+    for (const { text } of unfit.flat()) run.onProgress(text);
+    if (unfit.flat().length > 0) run.onProgress(UNFIT);
+    left = left.flatMap((client, at) => {
+      const further = (unfit[at] ?? []).map(({ address }) => address);
+      return further.length === 0 ? [] : [{ ...client, smallOnly: [...client.smallOnly, ...further] }];
+    });
+  }
+}
+
+interface OnNode {
+  readonly node: string;
 }
 
 /** Does the work while datagrams flow, and interrupts it when some are lost. @throws upgrade/packets-lost */
 export async function whilePacketsFlow(run: PodRun, work: (run: PodRun) => Promise<void>): Promise<void> {
   const [interrupted, over] = [new AbortController(), new AbortController()];
-  let losses: readonly string[] = [];
+  let losses: readonly Loss[] = [];
   const watching = (async () => {
     while (!over.signal.aborted && losses.length === 0) {
       await run.clock.sleep(POLL_MS, over.signal).catch(() => undefined);
@@ -103,7 +136,10 @@ export async function expectNoLosses(run: PodRun): Promise<void> {
     if (silent.length === 0) return;
     if (run.clock.monotonic() > endMs)
       return refuseLosses(
-        silent.map(({ name, node }) => `${node}: pod ${name} does not say that datagrams are answered`),
+        silent.map(({ name, node }) => ({
+          kind: 'unknown',
+          text: `${node}: pod ${name} does not say that datagrams are answered`,
+        })),
       );
     await run.clock.sleep(POLL_MS, run.signal);
   }
@@ -122,9 +158,14 @@ export async function finishFlow(run: PodRun): Promise<void> {
   const startedMs = Math.min(...pods.map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? '')));
   const minutes = ((run.clock.now() - startedMs) / 60_000).toFixed(1);
   const ended = describeEnd(states);
+  const smallOnly = pods.flatMap(smallOnlyIn);
   await stopFlow(run);
+  const notes = [
+    ...(smallOnly.length === 0 ? [] : [`full-size ones not watched to ${smallOnly.join(', ')}`]),
+    ...(ended === undefined ? [] : [`not watched to the end: ${ended}`]),
+  ];
   run.onProgress(
-    `packets between pods of ${String(nodes.size)} nodes: none lost in ${minutes} minutes${ended === undefined ? '' : `; not watched to the end: ${ended}`}`,
+    `packets between pods of ${String(nodes.size)} nodes: none lost in ${minutes} minutes, small or full-size${notes.map((note) => `; ${note}`).join('')}`,
   );
 }
 
@@ -144,41 +185,18 @@ function describeEnd(pods: readonly PodState[]): string | undefined {
   return ended === undefined ? undefined : `pod ${ended.name} is ${ended.phase} (${ended.reason ?? 'not ready'})`;
 }
 
-/** A client fails when datagrams are lost. Those to a pod that has ended, or to a node that is down, are no loss of the network. */
-async function findLosses(run: PodRun, pods: readonly PodState[]): Promise<readonly string[]> {
-  const failed = pods.filter(({ phase, exitCode }) => phase === 'failed' && exitCode === 1);
-  if (failed.length === 0) return [];
-  const ready = await readyNodes(run);
-  const running = new Set(
-    pods
-      .filter(({ phase, node }) => (phase === 'ready' || phase === 'running') && ready.has(node))
-      .flatMap(({ addresses }) => addresses),
-  );
-  return failed.flatMap(({ name, node, output = '' }) => {
-    const lines = output.split('\n').filter((line) => line.includes(' datagrams '));
-    // Its output is not always there to be read.
-    if (lines.length === 0) return [`${node}: pod ${name} failed without a reason`];
-    return lines
-      .filter((line) => / datagrams lost /.test(line) && running.has(addressIn(line)))
-      .map((line) => `${node}: ${line.trim()}`);
-  });
+/** A client fails when datagrams are lost. */
+async function findLosses(run: PodRun, pods: readonly PodState[]): Promise<readonly Loss[]> {
+  if (!pods.some(({ phase }) => phase === 'failed')) return [];
+  return lossesOf(pods, await readyNodes(run));
 }
 
 async function readyNodes({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Promise<ReadonlySet<string>> {
   return new Set((await readNodes(api, signal)).filter(({ isReady }) => isReady).map(({ name }) => name));
 }
 
-/** Reads the address of `udp://ADDRESS:PORT: …`. */
-function addressIn(line: string): string {
-  return /udp:\/\/\[?([0-9a-f.:]+?)\]?:\d+: /.exec(line)?.[1] ?? '';
-}
-
-function refuseLosses(losses: readonly string[]): void {
-  if (losses.length === 0) return;
-  throw new NetplugError('upgrade/packets-lost', `Packets between pods were lost:\n  ${losses.join('\n  ')}`, {
-    hint: 'Look at the log of the agents of these nodes from that time; run the command again to go on, or go back with "netplugctl upgrade rollback"',
-    facts: { losses },
-  });
+function refuseLosses(losses: readonly Loss[]): void {
+  if (losses.length > 0) throw packetsLost(losses);
 }
 
 function refuseSilent(states: readonly PodState[]): void {

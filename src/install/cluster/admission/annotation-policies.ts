@@ -5,7 +5,7 @@ export const ALLOWING_LABEL = 'netplug/allow-address-annotations';
 const NOW = 'dyn(object).metadata.?annotations.orValue({})';
 const BEFORE = 'oldObject == null ? {} : dyn(oldObject).metadata.?annotations.orValue({})';
 
-/** Policies about the annotations of pods, whoever writes them. */
+/** Policies about the annotations of pods, for every account that writes them. */
 export const ANNOTATION_POLICIES: readonly AdmissionPolicy[] = [
   {
     name: 'netplug-address-annotations',

@@ -20,8 +20,8 @@ import type { HazardFacts } from './hazard-facts.ts';
 import type { ClusterSnapshot } from '../snapshot.ts';
 import { AGENT_SET, CONFIG_MAP, TYPHA_TOKEN } from '../../../install/cluster/names.ts';
 import { usesFanOut } from '../uses-fan-out.ts';
-import { tryParseJson } from '../../../base/try-parse-json.ts';
-import { isRecord } from '../../../model/read-schema.ts';
+import { conflistPlugins } from '../conflist-plugins.ts';
+import { mtuChange, mtuChangeText } from '../mtu-change.ts';
 import { objectsOf } from '../target.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -71,6 +71,20 @@ export const COMPONENT_CHECKS: readonly Check<HazardFacts>[] = [
       return faultOf(
         newer.map(({ name, release }) => `${name} (${release})`),
         `the target ${target.release} is older than what runs${from === undefined ? '' : `, ${from}`}`,
+      );
+    },
+  },
+  {
+    id: 'pods/mtu-changed',
+    severity: 'warning',
+    expected:
+      'the MTU of pods as before, because running pods keep theirs and full-size packets between both kinds may be lost',
+    remedy: 'Leave "calicoNetwork.mtu" as it is until the upgrade is over, or replace the pods of all nodes after it',
+    judge: ({ snapshot, target }) => {
+      const change = mtuChange(snapshot, target);
+      return faultOf(
+        change === undefined ? [] : [`ConfigMap netplug-system/${CONFIG_MAP}`],
+        change === undefined ? '' : mtuChangeText(change),
       );
     },
   },
@@ -264,9 +278,7 @@ export const COMPONENT_CHECKS: readonly Check<HazardFacts>[] = [
 
 /** Returns the types of the plugins in the conflist of the installation. */
 function pluginsIn(objects: readonly Manifest[]): readonly string[] {
-  const data = recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data');
-  const conflist = tryParseJson(textIn(data, 'conflist'));
-  return isRecord(conflist) ? listIn(conflist, 'plugins').map((plugin) => textIn(plugin, 'type')) : [];
+  return conflistPlugins(objects).map((plugin) => textIn(plugin, 'type'));
 }
 
 /** Returns what the pods of a workload consist of, by name. */

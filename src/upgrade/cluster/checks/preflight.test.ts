@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { NEW, OLD, type SoundCluster, soundCluster, targetFor } from '../../../../test/support/sound-cluster.ts';
 import { BROKEN_MESHES } from '../../../../test/support/mesh-facts.ts';
 import type { HostEndpoint } from '../../../model/host-endpoint.ts';
-import { metadataIn } from '../objects-in.ts';
+import { metadataIn, recordIn } from '../objects-in.ts';
 import type { ChartRelease, ClusterSnapshot } from '../snapshot.ts';
 import { hasErrors } from '../../../checks/check.ts';
 import { findHazards, PREFLIGHT_CHECKS } from './preflight.ts';
@@ -94,6 +94,12 @@ const HAZARDS: Readonly<Record<string, Change>> = {
   }),
   'release/too-old': agentOf('v2.6.12'),
   'release/newer': agentOf('v3.28.0'),
+  'pods/mtu-changed': object('netplug-config', ({ data }) => ({
+    data: {
+      ...(data as object),
+      conflist: String(recordIn({ data }, 'data')['conflist']).replace(/"plugins": ?\[\s*\{/, '$& "mtu": 1400,'),
+    },
+  })),
   'objects/selector-changed': object('netplug-node', ({ spec }) => ({
     spec: { ...(spec as object), selector: { matchLabels: { 'k8s-app': 'netplug-node' } } },
   })),

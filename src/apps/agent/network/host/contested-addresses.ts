@@ -1,4 +1,4 @@
-import { NetplugError } from '../../../../base/errors.ts';
+import type { ErrorCode } from '../../../../base/error-codes.ts';
 import type { HostInterface } from '../../../../dataplane/host-network.ts';
 import type { NodeName } from '../../../../model/names.ts';
 import type { NodeProblem } from '../../../../model/node-report.ts';
@@ -7,6 +7,7 @@ import type { Cidr } from '../../../../net/cidr.ts';
 import { methodWithout } from '../../../../routing/detect-address.ts';
 import type { OwnAddress } from '../../../../routing/plan-hops.ts';
 
+const CODE: ErrorCode = 'agent/address-conflict';
 const SHOWN_NODES = 3;
 
 /** An address of this node that other nodes publish as well. */
@@ -42,31 +43,30 @@ export function conflictsOf(
   return conflicts.map((conflict) => {
     const { family } = conflict;
     const isCutOff = !addresses.has(family) && context.pools.some(({ base }) => base.family === family);
-    const { code, message, hint = '' } = addressConflict(conflict, context);
-    return { code, severity: isCutOff ? 'error' : 'warning', text: message, remedy: hint };
+    return { code: CODE, severity: isCutOff ? 'error' : 'warning', ...textsOf(conflict, context) };
   });
 }
 
 /** Names the conflict, and the ways out that exist: another address of this node, and the removal of a node that is gone. */
-function addressConflict(
+function textsOf(
   { family, own, others, verdict, standIn }: ContestedAddress,
   { node, interfaces, pools, settingName }: ConflictContext,
-): NetplugError {
+): Required<Pick<NodeProblem, 'text' | 'remedy'>> {
   const address = formatAddress(own.address);
   const more = others.length > SHOWN_NODES ? ` and ${String(others.length - SHOWN_NODES)} more` : '';
   const shown = others.slice(0, SHOWN_NODES).map((name) => `"${name}"`);
   const theirs = `${others.length === 1 ? 'node' : 'nodes'} ${shown.join(', ')}${more}`;
   const kept =
     standIn === undefined ? '' : `; it keeps ${formatAddress(standIn.address)} of interface "${standIn.device}"`;
-  const message =
+  const text =
     verdict === 'kept'
       ? `Node "${node}" is not alone with address ${address} of interface "${own.device}": ${theirs} published it later`
       : `Cannot register node "${node}" with address ${address} of interface "${own.device}": ${theirs} ${others.length === 1 ? 'has' : 'have'} it already${kept}`;
   const setting = settingName(family === 4 ? 'NETPLUG_IP' : 'NETPLUG_IP6');
   const method = methodWithout({ ...own, interfaceName: own.device }, { interfaces, pools });
   const example = method === undefined ? '' : `, for example "${method}"`;
-  return new NetplugError('agent/address-conflict', message, {
-    hint: `Give each node an address of its own, or choose another one with ${setting}${example}; remove a node that no longer exists with "netplugctl node remove NAME"`,
-    facts: { node, address, others },
-  });
+  return {
+    text,
+    remedy: `Give each node an address of its own, or choose another one with ${setting}${example}; remove a node that no longer exists with "netplugctl node remove NAME"`,
+  };
 }
