@@ -9,6 +9,8 @@ process.env['GOGC'] ??= '300';
 /** An API server puts a watch of a kind that is new to it off for a second. */
 const patient = {
   pool: 'forks',
+  // A process runs file after file: starting one and loading the tree again took a second of the processor for each file.
+  isolate: false,
   testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },

@@ -9,9 +9,12 @@ declare module 'vitest' {
   }
 }
 
+// A process runs several files; this setup runs before each.
+const before = readUsage();
+
 // Hooks of the file, which end what it started, run before this one.
 // eslint-disable-next-line no-empty-pattern -- vitest wants a pattern in this place
 afterAll(({}, file) => {
   const { own, children } = readUsage();
-  file.meta.cpuSeconds = own + children;
+  file.meta.cpuSeconds = own + children - before.own - before.children;
 });
