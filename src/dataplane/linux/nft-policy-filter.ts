@@ -14,8 +14,9 @@ import {
   type PolicyFilter,
 } from '../policy-filter.ts';
 import { loadAddon } from './addon.ts';
-import { type Attributes, decodeAttributes, attributeText, type Message } from './netlink.ts';
-import { decodeElements, decodeExpiring, elementLists, expiringLists } from './nft-elements.ts';
+import { decodeAttributes, attributeText, type Message } from './netlink.ts';
+import { decodeElements } from './listed-elements.ts';
+import { decodeExpiring, elementLists, expiringLists } from './nft-elements.ts';
 import {
   addElements,
   decodeChain,
@@ -136,7 +137,13 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     signal.throwIfAborted();
     const found = new Map<string, ReadonlyMap<string, number>>();
     for (const { name, set } of await this.#listKinds(table, EXPIRING))
-      found.set(name, decodeExpiring(set, await this.#listElements(table, name)));
+      found.set(
+        name,
+        decodeExpiring(
+          set,
+          (await this.#listElements(table, name)).flatMap((body) => [...listedElements(body)]),
+        ),
+      );
     return found;
   }
 
@@ -216,7 +223,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     const keys = points.filter((_, index) => exist[index] === true);
     for (const { name, set } of sets) {
       if (set.kind !== 'services' || !addresses.some(({ family }) => family === set.family)) continue;
-      const texts = [...decodeElements(set, await this.#listElements(table, name)).keys()];
+      const texts = [...(await decodeElements(set, await this.#listElements(table, name))).keys()];
       const own = texts.filter((text) => addresses.some((address) => text.startsWith(`${formatAddress(address)} `)));
       for (const elements of elementLists(set, own)) keys.push({ name, elements });
     }
@@ -308,15 +315,14 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     });
   }
 
-  async #listElements(table: string, name: string): Promise<readonly Attributes[]> {
-    const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
-    return bodies.flatMap((body) => [...listedElements(body)]);
+  async #listElements(table: string, name: string): Promise<readonly Buffer[]> {
+    return this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
   }
 
   async #readSet(desired: FilterTable, name: string, shape: string): Promise<ActualSet> {
     const set = desired.sets.get(name);
     if (set === undefined || setShape(set) !== shape || expires(set)) return { shape, elements: new Set() };
-    return { shape, elements: decodeElements(set, await this.#listElements(desired.name, name)) };
+    return { shape, elements: await decodeElements(set, await this.#listElements(desired.name, name)) };
   }
 
   async #readChains(table: string): Promise<ReadonlyMap<string, ActualChain>> {

@@ -3,16 +3,15 @@ import { getOrInsert } from '../../base/get-or-insert.ts';
 import type { FilterChain, FilterChange, FilterSet, FilterTable, TableRule } from '../policy-filter.ts';
 import { digestOfRules } from '../rule-digest.ts';
 import type { Message } from './netlink.ts';
-import { elementLists } from './nft-elements.ts';
+import { additions, removals } from './element-messages.ts';
+import { isMap } from './nft-elements.ts';
 import { RuleEncoder } from './nft-expressions.ts';
 import {
   addChain,
-  addElements,
   addRule,
   addSet,
   addTable,
   deleteChain,
-  deleteElements,
   deleteSet,
   deleteTable,
   flushChain,
@@ -338,8 +337,8 @@ function planElements(
       added.push(text);
     }
   const messages = [
-    ...elementLists(keysOnly(set), removed).map((elements) => deleteElements(table, name, { elements })),
-    ...elementLists(set, added).map((elements) => addElements(table, name, { elements })),
+    ...removals(table, name, { set: keysOnly(set), texts: removed }),
+    ...additions(table, name, { set, texts: added }),
   ];
   return { set, messages, count: added.length + removed.length };
 }
@@ -347,10 +346,6 @@ function planElements(
 /** An element of a map is deleted by its key. */
 function keysOnly(set: FilterSet): FilterSet {
   return isMap(set) ? { ...set, elements: new Map() } : set;
-}
-
-function isMap(set: FilterSet): set is Extract<FilterSet, { readonly kind: 'interfaces' | 'translations' }> {
-  return set.kind === 'interfaces' || set.kind === 'translations';
 }
 
 /** Returns what the kernel has after the table was applied. */
