@@ -7,6 +7,8 @@ const ENTRIES = 200;
 /** Returns for how many small records a record counts when it is applied. */
 export function weightOfRecord(record: PolicyRecord): number {
   const value = record.kind === 'resource' ? record.value : undefined;
+  if (value?.kind === 'NetworkSet' || value?.kind === 'GlobalNetworkSet')
+    return 1 + Math.floor(value.spec.nets.length / ENTRIES);
   if (value?.kind !== 'NetworkPolicy' && value?.kind !== 'GlobalNetworkPolicy' && value?.kind !== 'Profile') return 1;
   const rules: readonly Rule[] = [...(value.spec.ingress ?? []), ...(value.spec.egress ?? [])];
   const entries = rules.reduce((sum, { source, destination }) => sum + 1 + sizeOf(source) + sizeOf(destination), 0);
