@@ -1,15 +1,13 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getSystemErrorName } from 'node:util';
 import type { NetplugError } from '../../base/errors.ts';
 import { SerialQueue } from '../../base/serial-queue.ts';
 import type { Addon } from './addon.ts';
-import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage, portOf } from './netlink.ts';
+import { encodeInTurn } from './encode-in-turn.ts';
+import { type Message, NLM_F_ACK, type Reply, decodeReplies, portOf } from './netlink.ts';
 import { kernelFailure, refusal } from './route-socket.ts';
 import { batchMark } from './nft-messages.ts';
 
 const LIST_ATTEMPTS = 5;
-/** Bytes that are encoded before other work may run: some milliseconds. */
-const BYTES_AT_ONCE = 100_000;
 const ENOENT = 2;
 /** Hint for a rule that the kernel refuses. */
 const MODULES = 'The kernel needs nf_tables with nft_ct, nft_fib_inet, nft_limit, nft_masq and nft_nat';
@@ -114,19 +112,4 @@ export class NftSocket implements Disposable {
     this.#port ??= portOf(answer);
     return decodeReplies(answer, first, messages.length);
   }
-}
-
-/** Encodes the messages with numbers from `first` on. Other work of the process can run in between, as messages of sets are encoded here. */
-async function encodeInTurn(messages: readonly Message[], first: number): Promise<Buffer> {
-  const encoded: Buffer[] = [];
-  let bytes = 0;
-  for (const [index, message] of messages.entries()) {
-    const one = encodeMessage(message, first + index);
-    encoded.push(one);
-    bytes += one.length;
-    if (bytes < BYTES_AT_ONCE) continue;
-    bytes = 0;
-    await nextTurn();
-  }
-  return Buffer.concat(encoded);
 }
