@@ -9,7 +9,8 @@ export interface Address {
 }
 
 export const FAMILIES: readonly Family[] = [4, 6];
-const [DOT, DIGIT_0, DIGIT_9, LETTER_A, LETTER_F] = [0x2e, 0x30, 0x39, 0x61, 0x66];
+const [DOT, COLON, DIGIT_0, DIGIT_9, LETTER_A, LETTER_F] = [0x2e, 0x3a, 0x30, 0x39, 0x61, 0x66];
+const ZEROS: readonly number[] = Array.from({ length: 8 }, () => 0);
 /** Of the four words of 32 bits of an IPv6 address. */
 const WORD_SHIFTS = [96n, 64n, 32n, 0n] as const;
 
@@ -93,51 +94,48 @@ function parseV4(text: string): number | undefined {
 }
 
 function parseV6(text: string): bigint | undefined {
-  const halves = text.split('::');
-  if (halves.length > 2) return undefined;
-  const [head = '', tail] = halves;
-  const left = groupsOf(head, tail === undefined);
-  const right = tail === undefined ? [] : groupsOf(tail, true);
-  if (left === undefined || right === undefined) return undefined;
-  const missing = 8 - left.length - right.length;
-  if (tail === undefined ? missing !== 0 : missing < 1) return undefined;
-  for (let count = 0; count < missing; count += 1) left.push(0);
-  left.push(...right);
+  const groups: number[] = [];
+  /** Number of groups before `::`. */
+  let gap = text.startsWith('::') ? 0 : undefined;
+  let at = gap === undefined ? 0 : 2;
+  while (at < text.length) {
+    const start = at;
+    let group = 0;
+    for (let digit = hexDigit(text, at); digit !== undefined; digit = hexDigit(text, at)) {
+      group = group * 16 + digit;
+      at += 1;
+    }
+    if (text.charCodeAt(at) === DOT) {
+      // The address ends with a dotted quad.
+      const quad = parseV4(text.slice(start));
+      if (quad === undefined) return undefined;
+      groups.push(quad >>> 16, quad & 0xffff);
+      break;
+    }
+    if (at === start || at - start > 4 || groups.length === 8) return undefined;
+    groups.push(group);
+    if (at === text.length) break;
+    if (text.charCodeAt(at) !== COLON || at + 1 === text.length) return undefined;
+    at += 1;
+    if (text.charCodeAt(at) !== COLON) continue;
+    if (gap !== undefined) return undefined;
+    gap = groups.length;
+    at += 1;
+  }
+  const missing = 8 - groups.length;
+  if (gap === undefined ? missing !== 0 : missing < 1) return undefined;
+  if (gap !== undefined) groups.splice(gap, 0, ...ZEROS.slice(0, missing));
   let value = 0n;
-  for (let at = 0; at < 8; at += 2) value = (value << 32n) | BigInt((left[at] ?? 0) * 0x1_0000 + (left[at + 1] ?? 0));
+  for (let word = 0; word < 8; word += 2)
+    value = (value << 32n) | BigInt((groups[word] ?? 0) * 0x1_0000 + (groups[word + 1] ?? 0));
   return value;
 }
 
-/** Returns the 16-bit groups of one side of `::`; the address may end with a dotted quad. */
-function groupsOf(side: string, isEnd: boolean): number[] | undefined {
-  if (side === '') return [];
-  const groups: number[] = [];
-  const words = side.split(':');
-  for (const [index, word] of words.entries()) {
-    const group = groupOf(word);
-    if (group !== undefined) {
-      groups.push(group);
-      continue;
-    }
-    const embedded = isEnd && index === words.length - 1 ? parseV4(word) : undefined;
-    if (embedded === undefined) return undefined;
-    groups.push(embedded >>> 16, embedded & 0xffff);
-  }
-  return groups;
-}
-
-/** Parses one to four hexadecimal digits. */
-function groupOf(word: string): number | undefined {
-  if (word.length === 0 || word.length > 4) return undefined;
-  let group = 0;
-  for (let at = 0; at < word.length; at += 1) {
-    const code = word.charCodeAt(at);
-    const lower = code | 0x20;
-    if (code >= DIGIT_0 && code <= DIGIT_9) group = group * 16 + code - DIGIT_0;
-    else if (lower >= LETTER_A && lower <= LETTER_F) group = group * 16 + lower - LETTER_A + 10;
-    else return undefined;
-  }
-  return group;
+function hexDigit(text: string, at: number): number | undefined {
+  const code = text.charCodeAt(at);
+  if (code >= DIGIT_0 && code <= DIGIT_9) return code - DIGIT_0;
+  const lower = code | 0x20;
+  return lower >= LETTER_A && lower <= LETTER_F ? lower - LETTER_A + 10 : undefined;
 }
 
 function formatV4(value: bigint): string {

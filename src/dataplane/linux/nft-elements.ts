@@ -3,6 +3,7 @@ import { slicesOf } from '../../base/slices.ts';
 import { type Family, addressBytes, bitsOf, parseAddress } from '../../net/address.ts';
 import { type Cidr, parseCidr } from '../../net/cidr.ts';
 import type { FilterSet } from '../policy-filter.ts';
+import { AddressElements } from './address-elements.ts';
 import { type Attributes, attribute, attributesIn, nested } from './netlink.ts';
 import { be32Attribute, be64Attribute, be64Of } from './nft-messages.ts';
 import { NFTA_DATA, NFTA_LIST_ELEM, NFTA_SET_ELEM, NFT_SET_ELEM_INTERVAL_END } from './nft-numbers.ts';
@@ -16,6 +17,8 @@ const LIST_BYTES = 60_000;
 const KEY_BYTES = 64;
 /** The largest value of an element, encoded: a verdict with the name of a chain. */
 const DATA_BYTES = 280;
+
+const GREATEST: Readonly<Record<Family, bigint>> = { 4: (1n << 32n) - 1n, 6: (1n << 128n) - 1n };
 
 /** Inclusive. */
 export interface ElementInterval {
@@ -53,11 +56,7 @@ function rangeElements({ first, last }: ElementInterval, keyBytes: number): read
 }
 
 function keyBuffer(value: bigint, bytes: number): Buffer {
-  if (bytes !== 16) return Buffer.from(value.toString(16).padStart(bytes * 2, '0'), 'hex');
-  const key = Buffer.allocUnsafe(16);
-  key.writeBigUInt64BE(value >> 64n, 0);
-  key.writeBigUInt64BE(BigInt.asUintN(64, value), 8);
-  return key;
+  return Buffer.from(value.toString(16).padStart(bytes * 2, '0'), 'hex');
 }
 
 function element(key: Buffer, more: readonly Buffer[] = []): Buffer {
@@ -77,7 +76,19 @@ export function mostInList(set: FilterSet): number {
 
 /** Encodes elements of a set that fit into one message. Deleting needs the keys only. */
 export function elementList(set: FilterSet, texts: readonly string[]): Buffer {
-  return Buffer.concat(texts.map((text) => encodeElement(set, text)));
+  if (set.kind !== 'nets' && set.kind !== 'addresses')
+    return Buffer.concat(texts.map((text) => encodeElement(set, text)));
+  const elements = new AddressElements(set.family, 2 * texts.length);
+  for (const text of texts)
+    if (set.kind === 'nets') addRange(elements, rangeFrom(text), set.family);
+    else elements.add(parseAddress(text).value, false);
+  return elements.written;
+}
+
+/** A range is its first address, and the address after its last one unless that is the greatest. */
+function addRange(elements: AddressElements, { first, last }: ElementInterval, family: Family): void {
+  elements.add(first, false);
+  if (last < GREATEST[family]) elements.add(last + 1n, true);
 }
 
 /** Encodes elements that expire after so many ms, in pieces that fit into one message each. */
@@ -116,7 +127,6 @@ function inPieces(encoded: readonly Buffer[]): readonly Buffer[] {
 }
 
 function encodeElement(set: FilterSet, text: string): Buffer {
-  if (set.kind === 'nets') return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
   return element(encodeKey(keyType(set), text), dataOfElement(set, text));
 }
 

@@ -1,5 +1,6 @@
 import { never } from '../../base/errors.ts';
 import { getOrInsert } from '../../base/get-or-insert.ts';
+import { noteChange } from '../../dataplane/changed-sets.ts';
 import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { protocolNumber } from '../../model/protocol.ts';
@@ -169,7 +170,9 @@ function withChanges({ kind, family, old, added, removed }: SetChange): FilterSe
   const elements = new Set(old?.elements.keys());
   for (const text of removed) elements.delete(text);
   for (const text of added) elements.add(text);
-  return { kind, family, elements };
+  const set: FilterSet = { kind, family, elements };
+  if (old !== undefined) noteChange(set, old, { added, removed });
+  return set;
 }
 
 function addressSets(content: SetContent, addresses: readonly Address[]): NamedSets {

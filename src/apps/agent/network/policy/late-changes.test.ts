@@ -41,7 +41,7 @@ const DENIES_SETS = policyOf('shop', [
 function recordOf(value: AnyResource, version = '1'): FollowedRecord {
   const { name, namespace } = value.metadata;
   const which = { kind: value.kind, name, ...(namespace === undefined ? {} : { namespace }) };
-  return { kind: 'resource', query: 0, key: `${value.kind} ${name}`, version, which, value } as FollowedRecord;
+  return { kind: 'resource', query: 0, key: `${value.kind} ${name}`, version, which, value };
 }
 
 function elementsIn(host: TestHost): number {
