@@ -11,6 +11,7 @@ import { PolicyState } from '../../../../policy/policy-state.ts';
 import type { PolicyRuleset } from '../../../../policy/ruleset/policy-ruleset.ts';
 import type { AddTime } from '../../network-channel.ts';
 import { closePods } from './close-pods.ts';
+import { ResyncPace } from './resync-pace.ts';
 import { CompiledPolicies } from './compiled-policies.ts';
 import type { EnforcementPorts, EnforcementSettings, PolicySettings, PolicyStart } from './enforcement-ports.ts';
 import {
@@ -32,8 +33,6 @@ const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 const SPREAD_MS = 3000;
 /** Changes within this time are written together. A pod that waits is not delayed. */
 const COALESCE_MS = 20;
-/** Interval at which the kernel is compared with the desired table, however often that changes. */
-const RESYNC_MS = 10_000;
 /** Interval at which the interfaces of a node with host endpoints are compared with what was compiled. */
 const HOST_MS = 1000;
 
@@ -299,21 +298,22 @@ export class PolicyEnforcement {
   async #write(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
-    let readMs = Number.NEGATIVE_INFINITY;
+    const pace = new ResyncPace(clock);
     while (!signal.aborted) {
       this.#due.clear();
       const waiting = isEnforcing(this.#stage) ? this.#waiting.splice(0) : [];
       const attempting = this.#attempting.splice(0);
       const startMs = clock.monotonic();
-      const reread = this.#disturbed.isSet || startMs - readMs >= RESYNC_MS;
+      const isDisturbed = this.#disturbed.isSet;
+      const reread = isDisturbed || pace.compareInMs <= 0;
       this.#disturbed.clear();
       let isRepaired = false;
       try {
         if (this.#compiled.missingLogs === undefined) await this.#tryLogs(signal);
-        if (reread) await this.#list();
+        if (isDisturbed || pace.listInMs <= 0) await this.#list(pace);
         if (isEnforcing(this.#stage)) isRepaired = await this.#writePolicies(signal, reread);
         else await this.#close(signal, reread);
-        if (reread) readMs = startMs;
+        if (reread) pace.compared(startMs);
         this.#advance('written');
         for (const resolve of waiting) resolve();
         if (this.#writeProblem !== undefined) log.info('policies in force again');
@@ -329,12 +329,12 @@ export class PolicyEnforcement {
         this.#advance('write failed');
         this.#writeProblem = reasonOf(cause);
         if (backOff.fail(cause) === 1) log.warning('policies not written', { reason: this.#writeProblem });
-        readMs = Number.NEGATIVE_INFINITY;
+        pace.forget();
       }
       for (const resolve of attempting) resolve(isRepaired);
       if (this.#writeProblem === undefined) {
-        const limitMs = RESYNC_MS - (clock.monotonic() - readMs);
-        await this.#due.wait(signal, { limitMs: this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs, clock });
+        const limitMs = Math.min(pace.listInMs, pace.compareInMs, this.#hasHostEndpoints ? HOST_MS : Infinity);
+        await this.#due.wait(signal, { limitMs, clock });
       } else await backOff.wait(signal, this.#disturbed);
     }
   }
@@ -350,7 +350,8 @@ export class PolicyEnforcement {
   }
 
   /** Takes what calls of other processes have recorded. */
-  async #list(): Promise<void> {
+  async #list(pace: ResyncPace): Promise<void> {
+    pace.listed(this.#ports.clock.monotonic());
     try {
       const listed = this.#pods.list(await this.#ports.listEndpoints());
       if (listed.length > 0) this.#intake.take(listed);
