@@ -53,7 +53,7 @@ import {
   type PolicyBatch,
   undoParts,
 } from './plan-policy-batch.ts';
-import { isOvertaken, ofOwner } from './refused-part.ts';
+import { isTableOvertaken, ofOwner } from './refused-part.ts';
 
 const TRIAL = 'netplug-trial';
 const WITHDRAWALS = 3;
@@ -95,7 +95,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
         return await this.#applyTo(table, known ?? (await this.#read(table, signal)), { inParts: attempt > 1 });
       } catch (cause) {
         // Another program may have changed the table: its actual state decides whether the desired one can be reached.
-        if (attempt >= (isOvertaken(cause) ? MOST_ATTEMPTS : 2)) throw cause;
+        if (attempt >= (isTableOvertaken(cause) ? MOST_ATTEMPTS : 2)) throw cause;
       }
     }
   }

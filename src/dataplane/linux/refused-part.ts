@@ -3,7 +3,7 @@ import { isPassing } from './nft-socket.ts';
 import type { PolicyPart } from './plan-policy-batch.ts';
 
 /** Reports whether the table came or went between what was read and what was written. */
-export function isOvertaken(cause: unknown): boolean {
+export function isTableOvertaken(cause: unknown): boolean {
   if (!isNetplugError(cause, 'kernel/failed') || cause.facts['rule'] !== undefined) return false;
   return ['ENOENT', 'EEXIST'].includes(String(cause.facts['errno']));
 }

@@ -10,7 +10,7 @@ import type { PolicyChange } from '../../../../policy/policy-change.ts';
 import { PolicyState } from '../../../../policy/policy-state.ts';
 import type { PolicyRuleset } from '../../../../policy/ruleset/policy-ruleset.ts';
 import type { AddTime } from '../../network-channel.ts';
-import { closePods } from './close-pods.ts';
+import { closeUntilKnown } from './close-until-known.ts';
 import { ResyncPace } from './resync-pace.ts';
 import { CompiledPolicies } from './compiled-policies.ts';
 import type { EnforcementPorts, EnforcementSettings, PolicySettings, PolicyStart } from './enforcement-ports.ts';
@@ -22,7 +22,7 @@ import {
   nextStage,
 } from './enforcement-stage.ts';
 import { EnforcementSwitch } from './enforcement-switch.ts';
-import { HostFacts } from './host-facts.ts';
+import { HostLinksReader } from './host-links-reader.ts';
 import { LocalPods } from './local-pods.ts';
 import { PendingChanges } from './pending-changes.ts';
 import { RecordIntake } from './record-intake.ts';
@@ -63,7 +63,7 @@ export class PolicyEnforcement {
   readonly #read = Promise.withResolvers<void>();
   readonly #start: PolicyStart;
   readonly #node: string;
-  readonly #host: HostFacts;
+  readonly #host: HostLinksReader;
   #stage: EnforcementStage = { kind: 'off' };
   #watchProblem: string | undefined;
   #writeProblem: string | undefined;
@@ -81,7 +81,7 @@ export class PolicyEnforcement {
     this.#pods = new LocalPods(node, ports.listLinks);
     this.#flows = ports.flows(this.#state, async () => this.whole());
     this.#compiled = new CompiledPolicies(ports, this.#state, { node, policy });
-    this.#host = new HostFacts(ports, this.#compiled);
+    this.#host = new HostLinksReader(ports, this.#compiled);
     this.#pending = new PendingChanges(ports.clock);
     this.#intake = new RecordIntake({
       state: this.#state,
@@ -395,6 +395,7 @@ export class PolicyEnforcement {
   async #close(signal: AbortSignal, reread: boolean): Promise<void> {
     const all = this.#start === 'enforce' ? (): FilterTable => this.#compiled.closed : undefined;
     const { interfaces } = this.#pods;
-    if (await closePods(this.#ports, { all, interfaces }, { signal, reread })) this.#advance('unknown pods closed');
+    if (await closeUntilKnown(this.#ports, { all, interfaces }, { signal, reread }))
+      this.#advance('unknown pods closed');
   }
 }

@@ -16,7 +16,7 @@ interface PodsToClose {
  * that it does not know.
  * @throws kernel/failed
  */
-export async function closePods(
+export async function closeUntilKnown(
   { policyFilter, servers }: Pick<EnforcementPorts, 'policyFilter' | 'servers'>,
   { all, interfaces }: PodsToClose,
   options: { readonly signal: AbortSignal; readonly reread: boolean },

@@ -4,7 +4,7 @@ import type { CompiledPolicies } from './compiled-policies.ts';
 import type { EnforcementPorts } from './enforcement-ports.ts';
 
 /** The interfaces and addresses of the host, which host endpoints are compiled with. */
-export class HostFacts {
+export class HostLinksReader {
   readonly #ports: Pick<EnforcementPorts, 'readHost' | 'log'>;
   readonly #compiled: Pick<CompiledPolicies, 'facts' | 'useHost'>;
   #problem: string | undefined;
