@@ -34,10 +34,10 @@ export class ResyncPace {
     this.#listedMs = atMs;
   }
 
-  /** Records that a comparison began at that time and has ended. */
+  /** Records that a comparison began at that time and has ended. How long the first one took says nothing: it has written everything. */
   compared(atMs: number): void {
+    this.#tookMs = Number.isFinite(this.#comparedMs) ? this.#clock.monotonic() - atMs : 0;
     this.#comparedMs = atMs;
-    this.#tookMs = this.#clock.monotonic() - atMs;
   }
 
   /** The last write failed, so both are due. */
