@@ -151,6 +151,18 @@ export const GOALS: readonly Goal[] = [
       unit: 'MB',
     },
   ]),
+  {
+    figure: 'policy.sets.change',
+    text: 'policy of another namespace in force while 100 000 networks in sets come and go, longest',
+    limit: { atMost: 2000 },
+    unit: 'ms',
+  },
+  {
+    figure: 'policy.sets.status',
+    text: 'node status while 100 000 networks in sets come and go, longest',
+    limit: { atMost: 1000 },
+    unit: 'ms',
+  },
   ...(['hung', 'lost'] as const).flatMap((way): Goal[] => [
     {
       figure: `fan-out-agent.add.${way}.p50`,

@@ -18,6 +18,7 @@ import { measureOccupancy } from './rows/occupancy.ts';
 import { measurePolicyAdd } from './rows/policy-add.ts';
 import { measurePolicyPackets } from './rows/policy-packets.ts';
 import { measurePolicyScale } from './rows/policy-scale.ts';
+import { measurePolicySets } from './rows/policy-sets.ts';
 import { measurePolicyTenant } from './rows/policy-tenant.ts';
 import { measureRepairs } from './rows/repairs.ts';
 import { measureRequestsOnKv } from './rows/requests-kv.ts';
@@ -53,6 +54,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'policy-add': measurePolicyAdd,
   'policy-scale': measurePolicyScale,
   'policy-tenant': measurePolicyTenant,
+  'policy-sets': measurePolicySets,
   sidecar: measureSidecar,
   'sidecar-path': measureSidecarPath,
   'fan-out': measureFanOut,

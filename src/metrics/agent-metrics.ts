@@ -115,6 +115,10 @@ export const AGENT_METRICS = {
     kind: 'gauge',
     help: 'Policies that deny everything, because they are beyond a budget or the kernel refuses their rules.',
   },
+  netplug_policy_lag_seconds: {
+    kind: 'gauge',
+    help: 'How long the oldest change of policies that the agent knows has waited to be in the kernel; 0 when none waits.',
+  },
   netplug_policy_reports_lost_total: {
     kind: 'counter',
     help: 'Reports of denied or logged packets that the agent did not receive.',

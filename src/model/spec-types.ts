@@ -49,7 +49,7 @@ export const CidrText = v.pipe(
 export const CidrOrAddressText = v.pipe(
   v.string('a CIDR or an IP address, as a string'),
   v.transform((text) => {
-    const address = tryParseAddress(text);
+    const address = text.includes('/') ? undefined : tryParseAddress(text);
     return address === undefined ? text : formatCidr(hostCidr(address));
   }),
   CanonicalCidr,

@@ -14,12 +14,17 @@ export interface CidrReading {
   readonly hostBits: boolean;
 }
 
+/** By their only text. */
+const PREFIX_BITS: ReadonlyMap<string, number> = new Map(
+  Array.from({ length: 129 }, (_, bits) => [String(bits), bits] as const),
+);
+
 /** Parses `address/bits`; undefined for anything else. */
 export function tryReadCidr(text: string): CidrReading | undefined {
-  const match = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text);
-  const address = match?.[1] === undefined ? undefined : tryParseAddress(match[1]);
-  const prefixBits = Number(match?.[2]);
-  if (address === undefined || prefixBits > bitsOf(address.family)) return undefined;
+  const slash = text.indexOf('/');
+  const prefixBits = slash === -1 ? undefined : PREFIX_BITS.get(text.slice(slash + 1));
+  const address = prefixBits === undefined ? undefined : tryParseAddress(text.slice(0, slash));
+  if (prefixBits === undefined || address === undefined || prefixBits > bitsOf(address.family)) return undefined;
   const cidr = cidrAround(address, prefixBits);
   return { cidr, address, hostBits: cidr.base.value !== address.value };
 }

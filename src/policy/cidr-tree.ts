@@ -19,6 +19,8 @@ interface Place {
  */
 export class CidrTree {
   readonly #root: Place = placeAt([0, 0, 0, 0], 0);
+  /** The last address and its words: callers ask several things about one CIDR. */
+  #last: { readonly base: Address; readonly words: readonly number[] } | undefined;
 
   /** Returns how often the CIDR has been added, with this time. */
   add(cidr: Cidr): number {
@@ -47,7 +49,7 @@ export class CidrTree {
 
   /** Reports whether the CIDR is a part of a larger one that was added. */
   isWithinAnother({ base, prefixBits }: Cidr): boolean {
-    const words = wordsOf(base);
+    const words = this.#wordsOf(base);
     let place: Place | undefined = this.#root;
     while (place !== undefined && place.bits < prefixBits && commonBits(place.words, words) >= place.bits) {
       if (place.count > 0) return true;
@@ -58,7 +60,7 @@ export class CidrTree {
 
   /** Returns the largest of the CIDRs that are parts of this one, in order. */
   directlyWithin({ base, prefixBits }: Cidr): Cidr[] {
-    const words = wordsOf(base);
+    const words = this.#wordsOf(base);
     let place: Place | undefined = this.#root;
     while (place !== undefined && place.bits < prefixBits) {
       if (commonBits(place.words, words) < place.bits) return [];
@@ -73,9 +75,14 @@ export class CidrTree {
     return largest(this.#root);
   }
 
+  #wordsOf(base: Address): readonly number[] {
+    if (this.#last?.base !== base) this.#last = { base, words: wordsOf(base) };
+    return this.#last.words;
+  }
+
   /** Returns the place of the CIDR, which it makes. */
   #placeFor({ base, prefixBits }: Cidr): Place {
-    const words = wordsOf(base);
+    const words = this.#wordsOf(base);
     let place = this.#root;
     while (place.bits < prefixBits) {
       const next: Place | undefined = bitAt(words, place.bits) ? place.one : place.zero;
@@ -93,7 +100,7 @@ export class CidrTree {
 
   /** Returns the places that hold the CIDR, from the root on; the last one is its own when there is one. */
   #pathTo({ base, prefixBits }: Cidr): Place[] {
-    const words = wordsOf(base);
+    const words = this.#wordsOf(base);
     const path: Place[] = [];
     let place: Place | undefined = this.#root;
     while (place !== undefined && place.bits <= prefixBits && commonBits(place.words, words) >= place.bits) {

@@ -36,8 +36,8 @@ describe('the members of a set', () => {
           const expected = disjoint(members).map(formatCidr);
           expect(set.list().map(formatCidr)).toEqual(expected);
           const { added, removed } = set.takeChange();
-          for (const one of removed) expect(listed.delete(formatCidr(one))).toBe(true);
-          for (const one of added) listed = listed.add(formatCidr(one));
+          for (const one of removed.values()) expect(listed.delete(formatCidr(one))).toBe(true);
+          for (const one of added.values()) listed = listed.add(formatCidr(one));
           expect([...listed].toSorted()).toEqual(expected.toSorted());
         }
         for (const address of ['10.0.0.1', '10.128.0.255', 'fd00:1::2', 'fd00::'].map(parseAddress))

@@ -1,4 +1,4 @@
-import type { Address, Family } from '../net/address.ts';
+import { type Address, bitsOf, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr } from '../net/cidr.ts';
 import { CidrTree } from './cidr-tree.ts';
 
@@ -49,17 +49,27 @@ export class MemberSet {
     return this.#listed;
   }
 
-  /** Returns how the list changed since the last call. */
-  takeChange(): { readonly added: readonly Cidr[]; readonly removed: readonly Cidr[] } {
-    const change = { added: [...this.#added.values()], removed: [...this.#removed.values()] };
+  /** Returns how the list changed since the last call, by `elementText`. */
+  takeChange(): { readonly added: ReadonlyMap<string, Cidr>; readonly removed: ReadonlyMap<string, Cidr> } {
+    const change = { added: this.#added, removed: this.#removed };
     this.#added = new Map();
     this.#removed = new Map();
     return change;
   }
 
   #note(cidr: Cidr, changes: Map<string, Cidr>, opposite: Map<string, Cidr>): void {
-    const key = formatCidr(cidr);
+    const key = elementText(cidr);
     this.#listed = undefined;
     if (!opposite.delete(key)) changes.set(key, cidr);
   }
+}
+
+/** Returns the text of the CIDR as an element of a set: that of a single address has no prefix. */
+export function elementText(cidr: Cidr): string {
+  return isSingle(cidr) ? formatAddress(cidr.base) : formatCidr(cidr);
+}
+
+/** Reports whether the CIDR is one address. */
+export function isSingle({ base, prefixBits }: Cidr): boolean {
+  return prefixBits === bitsOf(base.family);
 }

@@ -86,10 +86,10 @@ export interface TouchedPolicy {
   readonly guards: ReadonlySet<string>;
 }
 
-/** Change of the members of a selector. Applying it to the earlier `membersOf` gives the new one. */
+/** Change of the members of a selector, by `elementText`. Applying it to the earlier `membersOf` gives the new one. */
 export interface MemberChange {
-  readonly added: readonly Cidr[];
-  readonly removed: readonly Cidr[];
+  readonly added: ReadonlyMap<string, Cidr>;
+  readonly removed: ReadonlyMap<string, Cidr>;
   /** Members with named ports came, went or changed their ports. */
   readonly areNamedPortsTouched: boolean;
 }

@@ -85,7 +85,7 @@ export class TrackedSelectors {
       const { added, removed } = tracked.members.takeChange();
       const { areNamedPortsTouched } = tracked;
       tracked.areNamedPortsTouched = false;
-      if (added.length === 0 && removed.length === 0 && !areNamedPortsTouched) continue;
+      if (added.size === 0 && removed.size === 0 && !areNamedPortsTouched) continue;
       changes.set(tracked.peer.id, { added, removed, areNamedPortsTouched });
     }
     this.#touched.clear();

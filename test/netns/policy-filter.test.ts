@@ -123,6 +123,29 @@ it('names the rule that the kernel refuses, and leaves the table as it was', asy
   expect(await netns.exec('nft', 'list', 'table', 'inet', 'wanted')).toBe(before);
 });
 
+it('finds what another program changes in a large set, also when it has compared the set before', async () => {
+  await using host = await newNetns();
+  using filter = insideSync(host, () => NftPolicyFilter.open());
+  const elements = Array.from({ length: 3000 }, (_, at) => `10.${String(at >> 8)}.${String(at & 255)}.16/28`);
+  const tableOf = (count: number): FilterTable => ({
+    name: 'netplug-large',
+    chains: new Map(),
+    sets: new Map([['large', { kind: 'nets', family: 4, elements: new Set(elements.slice(0, count)) }]]),
+  });
+  const signal = AbortSignal.timeout(60_000);
+  const [table, larger] = [tableOf(2000), tableOf(3000)];
+  const restored = async (wanted: FilterTable): Promise<number> =>
+    (await filter.apply(wanted, { signal, reread: true })).elements;
+  const meddle = async (verb: 'add' | 'delete', element: string): Promise<string> =>
+    host.exec('nft', verb, 'element', 'inet', 'netplug-large', 'large', `{ ${element} }`);
+  await filter.apply(table, { signal });
+  expect([await restored(table), await restored(table)]).toEqual([0, 0]);
+  await meddle('delete', '10.3.0.16/28');
+  expect([await restored(table), await restored(table)]).toEqual([1, 0]);
+  await meddle('add', '192.0.2.0/24');
+  expect([await restored(larger), await restored(larger), await restored(table)]).toEqual([1001, 0, 1000]);
+});
+
 it('answers readings while a table is written over the same socket', async () => {
   await using netns = await newNetns();
   const inside = enterNetns(netns);

@@ -165,9 +165,9 @@ class Known {
     const members = new Map<string, Set<string>>();
     for (const selector of selectorsOf(this.#state)) {
       const known = new Set(this.#members.get(selector.id));
-      const { removed = [], added = [] } = touched.selectors.get(selector.id) ?? {};
-      missing.push(...removed.map(formatCidr).filter((net) => !known.delete(net)));
-      for (const net of added) known.add(formatCidr(net));
+      const { removed, added } = touched.selectors.get(selector.id) ?? {};
+      missing.push(...Array.from(removed?.values() ?? [], formatCidr).filter((net) => !known.delete(net)));
+      for (const net of added?.values() ?? []) known.add(formatCidr(net));
       const now = new Set(this.#state.membersOf(selector).map(formatCidr));
       missing.push(...known.symmetricDifference(now));
       members.set(selector.id, known);

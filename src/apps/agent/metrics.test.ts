@@ -20,6 +20,7 @@ const STANDING: AgentStanding = {
     comparisons: 1,
     restoredLinks: 2,
     closedPolicies: 2,
+    policyLagSeconds: 7.5,
     sidecars: { states: { waiting: 0, unproven: 1, guarding: 3, lapsed: 0 }, closed: 1 },
     flows: {
       packets: [{ verdict: 'denied', policy: 'NetworkPolicy shop/web', direction: 'ingress', packets: 8 }],
@@ -57,6 +58,7 @@ describe('the metrics', () => {
     const labels = 'verdict="denied",policy="NetworkPolicy shop/web",direction="ingress"';
     expect(text).toContain(`netplug_policy_packets_total{${labels}} 8`);
     expect(text).toContain('netplug_policies_closed 2');
+    expect(text).toContain('netplug_policy_lag_seconds 7.5');
     expect(text).toContain('netplug_node_problems{severity="warning"} 1');
     expect(text).toContain('netplug_sidecars{state="guarding"} 3');
     expect(text).toContain('netplug_sidecars_closed 1');

@@ -16,6 +16,8 @@ export interface NetworkStanding {
   readonly restoredLinks: number;
   /** Policies that deny everything, because they are beyond a budget or refused. */
   readonly closedPolicies: number;
+  /** How long the oldest change of policies that is known has waited to be in the kernel. */
+  readonly policyLagSeconds: number;
   readonly sidecars: SidecarGauges;
   /** Of the connection to netplug-typha; undefined where it is not used. */
   readonly fanOut?: FanOutGauges;
@@ -48,6 +50,7 @@ export function setNetwork(metrics: Registered<typeof AGENT_METRICS>, standing: 
   for (const [hop, count] of Object.entries(standing.routes)) metrics.netplug_routes.set({ hop }, count);
   metrics.netplug_tunnel_peers.set(standing.peers);
   metrics.netplug_policies_closed.set(standing.closedPolicies);
+  metrics.netplug_policy_lag_seconds.set(standing.policyLagSeconds);
   metrics.netplug_route_changes_total.reset();
   metrics.netplug_route_changes_total.inc(standing.changes);
   metrics.netplug_route_comparisons_total.reset();

@@ -15,7 +15,7 @@ const NLMSG_DONE = 3;
 const NLM_F_CAPPED = 0x100;
 const NLM_F_ACK_TLVS = 0x200;
 const NLMSGERR_ATTR_MSG = 1;
-const NLA_F_NESTED = 0x8000;
+export const NLA_F_NESTED = 0x8000;
 const NLA_TYPE_MASK = 0x3fff;
 const HEADER_BYTES = 16;
 const PORT_AT = 12;
@@ -125,7 +125,8 @@ function explanationIn(body: Buffer, flags: number): string | undefined {
 
 export function attribute(type: number, payload: Uint8Array): Buffer {
   const length = ATTRIBUTE_HEADER_BYTES + payload.length;
-  const bytes = Buffer.alloc(align(length));
+  // From the pool: large sets have hundreds of thousands.
+  const bytes = Buffer.allocUnsafe(align(length)).fill(0, length);
   bytes.writeUInt16LE(length, 0);
   bytes.writeUInt16LE(type, 2);
   bytes.set(payload, ATTRIBUTE_HEADER_BYTES);
@@ -133,7 +134,8 @@ export function attribute(type: number, payload: Uint8Array): Buffer {
 }
 
 export function nested(type: number, inner: readonly Uint8Array[]): Buffer {
-  return attribute(type | NLA_F_NESTED, Buffer.concat(inner));
+  const [only] = inner;
+  return attribute(type | NLA_F_NESTED, only !== undefined && inner.length === 1 ? only : Buffer.concat(inner));
 }
 
 export function u32Attribute(type: number, value: number): Buffer {

@@ -1,24 +1,24 @@
 /** Elements of nftables sets as bytes, and back to their canonical texts. Pure. */
-import {
-  type Address,
-  type Family,
-  addressBytes,
-  addressFromBytes,
-  bitsOf,
-  formatAddress,
-  parseAddress,
-} from '../../net/address.ts';
-import { type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
+import { slicesOf } from '../../base/slices.ts';
+import { type Family, addressBytes, bitsOf, parseAddress } from '../../net/address.ts';
+import { type Cidr, parseCidr } from '../../net/cidr.ts';
 import type { FilterSet } from '../policy-filter.ts';
-import { type Attributes, attribute, attributeText, attributesIn, decodeAttributes, nested } from './netlink.ts';
-import { be32Attribute, be32Of, be64Attribute, be64Of } from './nft-messages.ts';
-import { NFTA_DATA, NFTA_LIST_ELEM, NFTA_SET_ELEM, NFTA_VERDICT, NFT_SET_ELEM_INTERVAL_END } from './nft-numbers.ts';
+import { AddressElements } from './address-elements.ts';
+import { type Attributes, attribute, attributesIn, nested } from './netlink.ts';
+import { be32Attribute, be64Attribute, be64Of } from './nft-messages.ts';
+import { NFTA_DATA, NFTA_LIST_ELEM, NFTA_SET_ELEM, NFT_SET_ELEM_INTERVAL_END } from './nft-numbers.ts';
 import { verdictData } from './nft-steps.ts';
 import { addressType, decodeKey, encodeKey, keyType } from './nft-types.ts';
 
-const NFT_GOTO = -4;
+export const NFT_GOTO = -4;
 /** The length of an attribute, which contains the elements of one message, has 16 bits. */
 const LIST_BYTES = 60_000;
+/** The largest key of an element, encoded: a range of IPv6 addresses, or addresses and ports of a flow. */
+const KEY_BYTES = 64;
+/** The largest value of an element, encoded: a verdict with the name of a chain. */
+const DATA_BYTES = 280;
+
+const GREATEST: Readonly<Record<Family, bigint>> = { 4: (1n << 32n) - 1n, 6: (1n << 128n) - 1n };
 
 /** Inclusive. */
 export interface ElementInterval {
@@ -60,12 +60,35 @@ function keyBuffer(value: bigint, bytes: number): Buffer {
 }
 
 function element(key: Buffer, more: readonly Buffer[] = []): Buffer {
-  return nested(NFTA_LIST_ELEM, [nested(NFTA_SET_ELEM.KEY, [attribute(NFTA_DATA.VALUE, key)]), ...more]);
+  const ofKey = nested(NFTA_SET_ELEM.KEY, [attribute(NFTA_DATA.VALUE, key)]);
+  return nested(NFTA_LIST_ELEM, more.length === 0 ? [ofKey] : [ofKey, ...more]);
 }
 
 /** Encodes elements of a set in pieces that fit into one message each. Deleting needs the keys only. */
 export function elementLists(set: FilterSet, elements: Iterable<string>): readonly Buffer[] {
-  return inPieces(Array.from(elements, (text) => encodeElement(set, text)));
+  return slicesOf([...elements], mostInList(set)).map((texts) => elementList(set, texts));
+}
+
+/** Returns how many elements of the set fit into one message. */
+export function mostInList(set: FilterSet): number {
+  return Math.floor(LIST_BYTES / (isMap(set) ? KEY_BYTES + DATA_BYTES : KEY_BYTES));
+}
+
+/** Encodes elements of a set that fit into one message. Deleting needs the keys only. */
+export function elementList(set: FilterSet, texts: readonly string[]): Buffer {
+  if (set.kind !== 'nets' && set.kind !== 'addresses')
+    return Buffer.concat(texts.map((text) => encodeElement(set, text)));
+  const elements = new AddressElements(set.family, 2 * texts.length);
+  for (const text of texts)
+    if (set.kind === 'nets') addRange(elements, rangeFrom(text), set.family);
+    else elements.add(parseAddress(text).value, false);
+  return elements.written;
+}
+
+/** A range is its first address, and the address after its last one unless that is the greatest. */
+function addRange(elements: AddressElements, { first, last }: ElementInterval, family: Family): void {
+  elements.add(first, false);
+  if (last < GREATEST[family]) elements.add(last + 1n, true);
 }
 
 /** Encodes elements that expire after so many ms, in pieces that fit into one message each. */
@@ -104,13 +127,12 @@ function inPieces(encoded: readonly Buffer[]): readonly Buffer[] {
 }
 
 function encodeElement(set: FilterSet, text: string): Buffer {
-  if (set.kind === 'nets') return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
   return element(encodeKey(keyType(set), text), dataOfElement(set, text));
 }
 
 /** Returns what the map has for the key; nothing for a set, or for a key alone. */
 function dataOfElement(set: FilterSet, text: string): readonly Buffer[] {
-  if (set.kind !== 'interfaces' && set.kind !== 'translations') return [];
+  if (!isMap(set)) return [];
   const value = set.elements.get(text);
   if (value === undefined) return [];
   const data =
@@ -120,60 +142,16 @@ function dataOfElement(set: FilterSet, text: string): readonly Buffer[] {
   return [nested(NFTA_SET_ELEM.DATA, [data])];
 }
 
+export function isMap(set: FilterSet): set is Extract<FilterSet, { readonly kind: 'interfaces' | 'translations' }> {
+  return set.kind === 'interfaces' || set.kind === 'translations';
+}
+
 function rangeFrom(text: string): ElementInterval {
+  if (!text.includes('-')) return intervalOf(parseCidr(text));
   const [first, last] = text.split('-').map((end) => (end.includes('/') ? undefined : parseAddress(end).value));
   return first === undefined || last === undefined ? intervalOf(parseCidr(text)) : { first, last };
 }
 
-/** Decodes the listing of a set of that kind into texts; those of a map have a chain or an address. */
-export function decodeElements(set: FilterSet, listed: readonly Attributes[]): ReadonlyMap<string, string> {
-  const keys = listed.map((attributes) => ({ key: keyIn(attributes), attributes }));
-  if (set.kind === 'nets') return new Map(rangesIn(keys, set.family).map((text) => [text, '']));
-  return new Map(keys.map(({ key, attributes }) => [decodeKey(keyType(set), key), valueIn(attributes)]));
-}
-
-function keyIn(attributes: Attributes): Buffer {
+export function keyIn(attributes: Attributes): Buffer {
   return attributesIn(attributes, NFTA_SET_ELEM.KEY).get(NFTA_DATA.VALUE) ?? Buffer.alloc(0);
-}
-
-/** Returns the chain that the element goes to, or its address; another verdict as text that no desired element has. */
-function valueIn(attributes: Attributes): string {
-  const data = attributesIn(attributes, NFTA_SET_ELEM.DATA);
-  const [verdict, value] = [data.get(NFTA_DATA.VERDICT), data.get(NFTA_DATA.VALUE)];
-  if (verdict === undefined) return value === undefined ? '' : formatAddress(addressFromBytes(value));
-  const parts = decodeAttributes(verdict);
-  const code = be32Of(parts.get(NFTA_VERDICT.CODE)) | 0;
-  const chain = parts.get(NFTA_VERDICT.CHAIN);
-  return code === NFT_GOTO && chain !== undefined ? attributeText(chain) : `verdict ${String(code)}`;
-}
-
-function rangesIn(
-  keys: readonly { readonly key: Buffer; readonly attributes: Attributes }[],
-  family: Family,
-): string[] {
-  const ends = keys
-    .map(({ key, attributes }) => ({
-      value: BigInt(`0x${key.toString('hex')}`),
-      isEnd: (be32Of(attributes.get(NFTA_SET_ELEM.FLAGS)) & NFT_SET_ELEM_INTERVAL_END) !== 0,
-    }))
-    // The end of one range may be the start of the next.
-    .toSorted((a, b) => (a.value === b.value ? Number(b.isEnd) - Number(a.isEnd) : a.value < b.value ? -1 : 1));
-  const greatest = (1n << BigInt(bitsOf(family))) - 1n;
-  const ranges: string[] = [];
-  for (const [index, { value, isEnd }] of ends.entries()) {
-    if (isEnd) continue;
-    const next = ends[index + 1];
-    ranges.push(rangeText(family, { first: value, last: next === undefined ? greatest : next.value - 1n }));
-  }
-  return ranges;
-}
-
-/** Returns the range as CIDR, or as two addresses when it is none. */
-function rangeText(family: Family, { first, last }: ElementInterval): string {
-  const size = last - first + 1n;
-  const hostBits = size.toString(2).length - 1;
-  const base: Address = { family, value: first };
-  const isCidr = 1n << BigInt(hostBits) === size && first % size === 0n;
-  if (isCidr) return formatCidr({ base, prefixBits: bitsOf(family) - hostBits });
-  return `${formatAddress(base)}-${formatAddress({ family, value: last })}`;
 }

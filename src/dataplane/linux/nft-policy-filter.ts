@@ -1,4 +1,5 @@
-import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import { getOrInsert } from '../../base/get-or-insert.ts';
+import { isNetplugError } from '../../base/errors.ts';
 import { type Address, FAMILIES, formatAddress } from '../../net/address.ts';
 import {
   type FilterAction,
@@ -14,8 +15,10 @@ import {
   type PolicyFilter,
 } from '../policy-filter.ts';
 import { loadAddon } from './addon.ts';
-import { type Attributes, decodeAttributes, attributeText, type Message } from './netlink.ts';
-import { decodeElements, decodeExpiring, elementLists, expiringLists } from './nft-elements.ts';
+import { decodeAttributes, attributeText, type Message } from './netlink.ts';
+import { KnownListings } from './known-listings.ts';
+import { decodeElements } from './listed-elements.ts';
+import { decodeExpiring, elementLists, expiringLists } from './nft-elements.ts';
 import {
   addElements,
   decodeChain,
@@ -36,7 +39,7 @@ import {
   setShape,
 } from './nft-messages.ts';
 import { NFTA_EXPR } from './nft-numbers.ts';
-import { isPassing, NftSocket } from './nft-socket.ts';
+import { NftSocket } from './nft-socket.ts';
 import {
   type ActualChain,
   type ActualSet,
@@ -48,9 +51,9 @@ import {
   planPolicyBatch,
   planPolicyParts,
   type PolicyBatch,
-  type PolicyPart,
   undoParts,
 } from './plan-policy-batch.ts';
+import { isTableOvertaken, ofOwner } from './refused-part.ts';
 
 const TRIAL = 'netplug-trial';
 const WITHDRAWALS = 3;
@@ -63,6 +66,8 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   readonly #socket: NftSocket;
   /** By table; missing when it must be read. */
   readonly #known = new Map<string, ActualTable>();
+  /** By table. */
+  readonly #listings = new Map<string, KnownListings>();
 
   private constructor(socket: NftSocket) {
     this.#socket = socket;
@@ -90,7 +95,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
         return await this.#applyTo(table, known ?? (await this.#read(table, signal)), { inParts: attempt > 1 });
       } catch (cause) {
         // Another program may have changed the table: its actual state decides whether the desired one can be reached.
-        if (attempt >= (isOvertaken(cause) ? MOST_ATTEMPTS : 2)) throw cause;
+        if (attempt >= (isTableOvertaken(cause) ? MOST_ATTEMPTS : 2)) throw cause;
       }
     }
   }
@@ -136,7 +141,13 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     signal.throwIfAborted();
     const found = new Map<string, ReadonlyMap<string, number>>();
     for (const { name, set } of await this.#listKinds(table, EXPIRING))
-      found.set(name, decodeExpiring(set, await this.#listElements(table, name)));
+      found.set(
+        name,
+        decodeExpiring(
+          set,
+          (await this.#listElements(table, name)).flatMap((body) => [...listedElements(body)]),
+        ),
+      );
     return found;
   }
 
@@ -193,6 +204,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   async remove(table: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     this.#known.delete(table);
+    this.#listings.delete(table);
     if (!(await this.has(table, signal))) return;
     await this.#socket.commit(`remove the nftables table "${table}"`, [deleteTable(table)]);
   }
@@ -216,7 +228,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     const keys = points.filter((_, index) => exist[index] === true);
     for (const { name, set } of sets) {
       if (set.kind !== 'services' || !addresses.some(({ family }) => family === set.family)) continue;
-      const texts = [...decodeElements(set, await this.#listElements(table, name)).keys()];
+      const texts = [...(await decodeElements(set, await this.#listElements(table, name))).keys()];
       const own = texts.filter((text) => addresses.some((address) => text.startsWith(`${formatAddress(address)} `)));
       for (const elements of elementLists(set, own)) keys.push({ name, elements });
     }
@@ -290,8 +302,10 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     if (found === undefined) return undefined;
     const chains = await this.#readChains(desired.name);
     const sets = new Map<string, ActualSet>();
-    for (const { name, shape } of await this.#listSets(desired.name))
-      sets.set(name, await this.#readSet(desired, name, shape));
+    const listings = getOrInsert(this.#listings, desired.name, () => new KnownListings());
+    for (const listed of await this.#listSets(desired.name))
+      sets.set(listed.name, await this.#readSet(desired, listed, listings));
+    listings.complete();
     return { chains, sets, isDormant: isDormant(found) };
   }
 
@@ -308,15 +322,14 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     });
   }
 
-  async #listElements(table: string, name: string): Promise<readonly Attributes[]> {
-    const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
-    return bodies.flatMap((body) => [...listedElements(body)]);
+  async #listElements(table: string, name: string): Promise<readonly Buffer[]> {
+    return this.#socket.list(`list the elements of the set "${name}"`, dumpElements(table, name));
   }
 
-  async #readSet(desired: FilterTable, name: string, shape: string): Promise<ActualSet> {
+  async #readSet(desired: FilterTable, { name, shape }: ListedSet, listings: KnownListings): Promise<ActualSet> {
     const set = desired.sets.get(name);
     if (set === undefined || setShape(set) !== shape || expires(set)) return { shape, elements: new Set() };
-    return { shape, elements: decodeElements(set, await this.#listElements(desired.name, name)) };
+    return { shape, ...(await listings.read(name, set, await this.#listElements(desired.name, name))) };
   }
 
   async #readChains(table: string): Promise<ReadonlyMap<string, ActualChain>> {
@@ -331,25 +344,6 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
     return chains;
   }
-}
-
-/** Reports whether the table came or went between what was read and what was written. */
-function isOvertaken(cause: unknown): boolean {
-  if (!isNetplugError(cause, 'kernel/failed') || cause.facts['rule'] !== undefined) return false;
-  return ['ENOENT', 'EEXIST'].includes(String(cause.facts['errno']));
-}
-
-/** A part of so many bytes is to blame itself when the kernel has no memory for it. */
-const LARGE_BYTES = 1_000_000;
-
-/** Returns the error of a part with its owner, when the kernel refuses what is in it: not when the table was removed. */
-function ofOwner(cause: unknown, { owner, messages }: PolicyPart): unknown {
-  if (owner === undefined || !isNetplugError(cause, 'kernel/failed')) return cause;
-  const { message, facts } = cause;
-  const isLarge = messages.reduce((sum, { body }) => sum + body.length, 0) > LARGE_BYTES;
-  if (isPassing(cause) && !(isLarge && ['ENOMEM', 'ENOBUFS'].includes(String(facts['errno'])))) return cause;
-  const isMissing = facts['rule'] === undefined && facts['errno'] === 'ENOENT';
-  return isMissing ? cause : new NetplugError('kernel/failed', message, { facts: { ...facts, owner }, cause });
 }
 
 /** Kinds of sets with elements of pods. */

@@ -2,7 +2,8 @@ import { getSystemErrorName } from 'node:util';
 import type { NetplugError } from '../../base/errors.ts';
 import { SerialQueue } from '../../base/serial-queue.ts';
 import type { Addon } from './addon.ts';
-import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage, portOf } from './netlink.ts';
+import { encodeInTurn } from './encode-in-turn.ts';
+import { type Message, NLM_F_ACK, type Reply, decodeReplies, portOf } from './netlink.ts';
 import { kernelFailure, refusal } from './route-socket.ts';
 import { batchMark } from './nft-messages.ts';
 
@@ -105,7 +106,7 @@ export class NftSocket implements Disposable {
   async #exchange(messages: readonly Message[]): Promise<readonly Reply[]> {
     const first = this.#sequence + 1;
     this.#sequence += messages.length;
-    const bytes = Buffer.concat(messages.map((message, index) => encodeMessage(message, first + index)));
+    const bytes = await encodeInTurn(messages, first);
     const answer = await this.#exchanges.run(async () => this.#addon.exchangeOnWorker(this.#fd, bytes));
     if (typeof answer === 'number') throw kernelFailure('exchange netfilter messages with the kernel', -answer);
     this.#port ??= portOf(answer);

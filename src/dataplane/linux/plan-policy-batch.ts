@@ -1,18 +1,18 @@
 import { slicesByWeight } from '../../base/slices.ts';
 import { getOrInsert } from '../../base/get-or-insert.ts';
+import { changeSince, type ElementChange } from '../changed-sets.ts';
 import type { FilterChain, FilterChange, FilterSet, FilterTable, TableRule } from '../policy-filter.ts';
 import { digestOfRules } from '../rule-digest.ts';
 import type { Message } from './netlink.ts';
-import { elementLists } from './nft-elements.ts';
+import { additions, removals } from './element-messages.ts';
+import { isMap } from './nft-elements.ts';
 import { RuleEncoder } from './nft-expressions.ts';
 import {
   addChain,
-  addElements,
   addRule,
   addSet,
   addTable,
   deleteChain,
-  deleteElements,
   deleteSet,
   deleteTable,
   flushChain,
@@ -325,7 +325,15 @@ function planElements(
   { set, present }: { readonly set: FilterSet; readonly present: ActualSet | undefined },
 ): ElementPlan {
   if (present?.source === set) return { set, messages: [], count: 0 };
-  const old = present?.elements ?? new Set<string>();
+  const { added, removed } = changeSince(set, present?.source) ?? elementChange(set, present?.elements ?? new Set());
+  const messages = [
+    ...removals(table, name, { set: keysOnly(set), texts: removed }),
+    ...additions(table, name, { set, texts: added }),
+  ];
+  return { set, messages, count: added.length + removed.length };
+}
+
+function elementChange(set: FilterSet, old: ActualSet['elements']): ElementChange {
   const added: string[] = [];
   const removed: string[] = [];
   for (const text of set.elements.keys()) if (!old.has(text)) added.push(text);
@@ -337,20 +345,12 @@ function planElements(
       removed.push(text);
       added.push(text);
     }
-  const messages = [
-    ...elementLists(keysOnly(set), removed).map((elements) => deleteElements(table, name, { elements })),
-    ...elementLists(set, added).map((elements) => addElements(table, name, { elements })),
-  ];
-  return { set, messages, count: added.length + removed.length };
+  return { added, removed };
 }
 
 /** An element of a map is deleted by its key. */
 function keysOnly(set: FilterSet): FilterSet {
   return isMap(set) ? { ...set, elements: new Map() } : set;
-}
-
-function isMap(set: FilterSet): set is Extract<FilterSet, { readonly kind: 'interfaces' | 'translations' }> {
-  return set.kind === 'interfaces' || set.kind === 'translations';
 }
 
 /** Returns what the kernel has after the table was applied. */

@@ -1,6 +1,6 @@
 import { getOrInsert } from '../../base/get-or-insert.ts';
 import { digestOfText } from '../../dataplane/rule-digest.ts';
-import { formatCidr } from '../../net/cidr.ts';
+import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import { isContentTouched, keyOfContent } from '../set-content.ts';
 import type { PolicyRule, ResolvedPolicy, ResolvedProfile } from '../resolved-policy.ts';
@@ -84,12 +84,16 @@ export class FedSets {
     const areRulesSame = touched.policies.size + touched.profiles.size === 0;
     if (content.kind === 'members' && areRulesSame) {
       const change = touched.selectors.get(content.selector.id);
-      return change && { added: change.added.map(formatCidr), removed: change.removed.map(formatCidr) };
+      return change && { added: textsOf(change.added), removed: textsOf(change.removed) };
     }
     if (content.kind !== 'members' && !isTouched(content, touched)) return undefined;
     const after = new Set(entriesOf(this.#view, content));
     return { added: [...after.difference(entries)], removed: [...entries.difference(after)] };
   }
+}
+
+function textsOf(cidrs: ReadonlyMap<string, Cidr>): readonly string[] {
+  return Array.from(cidrs.values(), formatCidr);
 }
 
 function contentsByKey(rules: readonly PolicyRule[]): ReadonlyMap<string, FedContent> {

@@ -1,13 +1,14 @@
 import { never } from '../../base/errors.ts';
 import { getOrInsert } from '../../base/get-or-insert.ts';
+import { noteChange } from '../../dataplane/changed-sets.ts';
 import type { FilterSet } from '../../dataplane/policy-filter.ts';
 import { digestOfText } from '../../dataplane/rule-digest.ts';
 import { protocolNumber } from '../../model/protocol.ts';
 import { type ServicePort, servicePortText } from '../../model/service-endpoints.ts';
-import { type Address, FAMILIES, type Family, bitsOf, formatAddress } from '../../net/address.ts';
+import { type Address, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
-import { MemberSet } from '../member-set.ts';
+import { elementText, isSingle, MemberSet } from '../member-set.ts';
 import { isContentTouched, keyOfContent, type SetContent } from '../set-content.ts';
 
 const TCP = protocolNumber('TCP');
@@ -78,8 +79,8 @@ export class RuleSets {
     switch (content.kind) {
       case 'members':
         return membersAfter(content, new Map(), {
-          added: this.#view.membersOf(content.selector),
-          removed: [],
+          added: new Map(this.#view.membersOf(content.selector).map((cidr) => [elementText(cidr), cidr])),
+          removed: new Map(),
           areNamedPortsTouched: false,
         });
       case 'nets':
@@ -114,21 +115,34 @@ type ReshapingContent = Extract<SetContent, { readonly kind: 'members' | 'nets' 
 
 function membersAfter(content: SetContent, before: NamedSets, change: MemberChange): NamedSets {
   const sets = new Map<string, FilterSet>();
+  const [added, removed] = [bySet(change.added), bySet(change.removed)];
   for (const family of FAMILIES)
     for (const kind of ['addresses', 'nets'] as const) {
       const name = setNameOf(content, kind, family);
-      const isOfSet = (cidr: Cidr): boolean =>
-        cidr.base.family === family && (cidr.prefixBits === bitsOf(family)) === (kind === 'addresses');
-      const [added, removed] = [change.added.filter(isOfSet), change.removed.filter(isOfSet)];
+      const of = keyOfSet(kind, family);
       const old = before.get(name);
       const set =
-        old !== undefined && added.length + removed.length === 0
+        old !== undefined && !added.has(of) && !removed.has(of)
           ? old
-          : withChanges({ kind, family, old, added, removed });
+          : withChanges({ kind, family, old, added: added.get(of) ?? [], removed: removed.get(of) ?? [] });
       // Ranges are rare, so their sets exist only with elements.
       if (kind === 'addresses' || set.elements.size > 0) sets.set(name, set);
     }
   return sets;
+}
+
+type MemberKind = 'addresses' | 'nets';
+
+/** Returns the texts of the members by the set that they are in. */
+function bySet(members: ReadonlyMap<string, Cidr>): ReadonlyMap<string, readonly string[]> {
+  const texts = new Map<string, string[]>();
+  for (const [text, cidr] of members)
+    getOrInsert(texts, keyOfSet(isSingle(cidr) ? 'addresses' : 'nets', cidr.base.family), () => []).push(text);
+  return texts;
+}
+
+function keyOfSet(kind: MemberKind, family: Family): string {
+  return family === 4 ? kind : `${kind} v6`;
 }
 
 function netSets(content: SetContent & { readonly kind: 'nets' }, standIns: readonly Cidr[]): NamedSets {
@@ -145,19 +159,20 @@ function netSets(content: SetContent & { readonly kind: 'nets' }, standIns: read
 }
 
 interface SetChange {
-  readonly kind: 'addresses' | 'nets';
+  readonly kind: MemberKind;
   readonly family: Family;
   readonly old: FilterSet | undefined;
-  readonly added: readonly Cidr[];
-  readonly removed: readonly Cidr[];
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
 }
 
 function withChanges({ kind, family, old, added, removed }: SetChange): FilterSet {
-  const textOf = (cidr: Cidr): string => (kind === 'addresses' ? formatAddress(cidr.base) : formatCidr(cidr));
   const elements = new Set(old?.elements.keys());
-  for (const cidr of removed) elements.delete(textOf(cidr));
-  for (const cidr of added) elements.add(textOf(cidr));
-  return { kind, family, elements };
+  for (const text of removed) elements.delete(text);
+  for (const text of added) elements.add(text);
+  const set: FilterSet = { kind, family, elements };
+  if (old !== undefined) noteChange(set, old, { added, removed });
+  return set;
 }
 
 function addressSets(content: SetContent, addresses: readonly Address[]): NamedSets {

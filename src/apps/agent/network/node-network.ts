@@ -196,7 +196,7 @@ export class NodeNetwork {
     });
   }
 
-  standing(): Omit<NetworkStanding, 'closedPolicies' | 'sidecars' | 'flows'> {
+  standing(): Omit<NetworkStanding, 'closedPolicies' | 'policyLagSeconds' | 'sidecars' | 'flows'> {
     return {
       routes: this.#desired.routeKinds,
       peers: this.#desired.peers.size,

@@ -25,6 +25,12 @@ const PROBLEMS = {
     remedy: 'Look for a file system or name server that does not answer; the process is started again after 2 minutes',
   },
   enforcement: { code: 'policy/not-current', severity: 'error' },
+  late: {
+    code: 'policy/late',
+    severity: 'warning',
+    remedy:
+      'Give the agent more CPU, or make what is named smaller: larger networks, and ranges of ports, are fewer entries. Until then the policies before the changes are in force',
+  },
   policies: {
     code: 'policy/records',
     severity: 'warning',
@@ -53,7 +59,10 @@ interface ServePorts {
   readonly onMessage: (listener: (message: ToNetwork) => void) => void;
   /** Receives what the agent answers to requests of the follower. */
   readonly onFollowed: (answer: FollowAnswer) => void;
-  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'closedPolicies' | 'run'>;
+  readonly policy: Pick<
+    PolicyEnforcement,
+    'isolate' | 'release' | 'failures' | 'problems' | 'late' | 'lagMs' | 'closedPolicies' | 'run'
+  >;
   readonly flows: Pick<FlowObserver, 'show' | 'standing' | 'run'>;
   readonly settings: Pick<SettingsFollower, 'explain' | 'problems' | 'run'>;
   /** The interfaces of pods that another plugin connects. Policies wait until they have been read. */
@@ -148,6 +157,7 @@ function statusWith(parts: Parts): NetworkStatus {
     standing: {
       ...network.standing(),
       closedPolicies: policy.closedPolicies,
+      policyLagSeconds: policy.lagMs / 1000,
       ...(fanOut === undefined ? {} : { fanOut: fanOutGauges(fanOut) }),
       sidecars: sidecars.standing(),
       flows: flows.standing(),
@@ -158,6 +168,7 @@ function statusWith(parts: Parts): NetworkStatus {
       network.problems(),
       asNodeProblems(PROBLEMS.threads, threadFailures(threads)),
       asNodeProblems(PROBLEMS.enforcement, policy.failures()),
+      asNodeProblems(PROBLEMS.late, policy.late()),
       asNodeProblems(PROBLEMS.podInterfaces, podLinks.failures()),
       asNodeProblems(PROBLEMS.policies, policy.problems()),
       asNodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),

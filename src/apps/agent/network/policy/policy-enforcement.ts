@@ -1,19 +1,17 @@
-import { isDeepStrictEqual } from 'node:util';
 import { BackOff, keepRunning } from '../../../../base/back-off.ts';
 import { reasonOf } from '../../../../base/errors.ts';
-import { inTurn, slicesByWeight } from '../../../../base/slices.ts';
 import { Trigger } from '../../../../base/trigger.ts';
-import { followPolicyRecords, PolicyCache, type PolicyRecord } from '../../../../cache/policy-records.ts';
+import { followPolicyRecords, PolicyCache } from '../../../../cache/policy-records.ts';
 import type { Isolation, SandboxEndpoint } from '../../../../cni/pod-isolation.ts';
-import { hasChanged, type PacketLog } from '../../../../dataplane/policy-filter.ts';
+import { type FilterTable, hasChanged, type PacketLog } from '../../../../dataplane/policy-filter.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 import { hostEndpointsOf } from '../../../../policy/host-interfaces.ts';
 import type { PolicyChange } from '../../../../policy/policy-change.ts';
 import { PolicyState } from '../../../../policy/policy-state.ts';
-import { closedInterfaces, closedTable, closesUnknown } from '../../../../policy/ruleset/base-chains.ts';
-import { enforcesHosts, serverSets } from '../../../../policy/ruleset/host-chains.ts';
-import { POLICY_TABLE, type PolicyRuleset } from '../../../../policy/ruleset/policy-ruleset.ts';
+import type { PolicyRuleset } from '../../../../policy/ruleset/policy-ruleset.ts';
 import type { AddTime } from '../../network-channel.ts';
+import { closeUntilKnown } from './close-until-known.ts';
+import { ResyncPace } from './resync-pace.ts';
 import { CompiledPolicies } from './compiled-policies.ts';
 import type { EnforcementPorts, EnforcementSettings, PolicySettings, PolicyStart } from './enforcement-ports.ts';
 import {
@@ -24,19 +22,17 @@ import {
   nextStage,
 } from './enforcement-stage.ts';
 import { EnforcementSwitch } from './enforcement-switch.ts';
+import { HostLinksReader } from './host-links-reader.ts';
 import { LocalPods } from './local-pods.ts';
+import { PendingChanges } from './pending-changes.ts';
+import { RecordIntake } from './record-intake.ts';
 import { SettingsGate } from './settings-gate.ts';
-import { weightOfRecord } from './weigh-record.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** Nodes that lose the datastore together read all policies again within this time, while the kernel enforces those before. */
 const SPREAD_MS = 3000;
 /** Changes within this time are written together. A pod that waits is not delayed. */
 const COALESCE_MS = 20;
-/** Records that are applied before other work may run, large policies for many. */
-const AT_ONCE = 200;
-/** Interval at which the kernel is compared with the desired table, however often that changes. */
-const RESYNC_MS = 10_000;
 /** Interval at which the interfaces of a node with host endpoints are compared with what was compiled. */
 const HOST_MS = 1000;
 
@@ -61,14 +57,14 @@ export class PolicyEnforcement {
   readonly #pods: LocalPods;
   readonly #flows: ReturnType<EnforcementPorts['flows']>;
   readonly #compiled: CompiledPolicies;
+  readonly #pending: PendingChanges;
+  readonly #intake: RecordIntake;
   readonly #on = Promise.withResolvers<void>();
   readonly #read = Promise.withResolvers<void>();
   readonly #start: PolicyStart;
   readonly #node: string;
-  #hostProblem: string | undefined;
+  readonly #host: HostLinksReader;
   #stage: EnforcementStage = { kind: 'off' };
-  /** Resolved when all slices of a change are in the state. Until then nothing is compiled, written or judged. */
-  #taking: Promise<void> | undefined;
   #watchProblem: string | undefined;
   #writeProblem: string | undefined;
   /** Resolved by the next write of policies. */
@@ -85,6 +81,15 @@ export class PolicyEnforcement {
     this.#pods = new LocalPods(node, ports.listLinks);
     this.#flows = ports.flows(this.#state, async () => this.whole());
     this.#compiled = new CompiledPolicies(ports, this.#state, { node, policy });
+    this.#host = new HostLinksReader(ports, this.#compiled);
+    this.#pending = new PendingChanges(ports.clock);
+    this.#intake = new RecordIntake({
+      state: this.#state,
+      compiled: this.#compiled,
+      pods: this.#pods,
+      pending: this.#pending,
+      isEnforcing: () => isEnforcing(this.#stage),
+    });
     this.#switch = new EnforcementSwitch(ports);
     this.#gate = new SettingsGate(ports);
     this.#start = start;
@@ -137,11 +142,26 @@ export class PolicyEnforcement {
     return [...missing, ...this.#pods.problems(), ...[...this.#state.problems.values()].flat()];
   }
 
+  /** Returns how long the oldest change that is known has waited to be in the kernel; 0 when none waits, or none is enforced. */
+  get lagMs(): number {
+    return this.#stage.kind === 'off' ? 0 : this.#pending.lagMs();
+  }
+
+  /** Returns a sentence about changes that are late, unless it is known why nothing is written. */
+  late(): readonly string[] {
+    return isEnforcing(this.#stage) && this.failures().length === 0 ? this.#pending.problems() : [];
+  }
+
+  /** Resolves when no change is half in the state. */
+  async whole(): Promise<void> {
+    return this.#intake.whole();
+  }
+
   /** Resolves when the policies of the pod are in force, or it is known why they are not. Its ADD is of now unless given. */
   async isolate(endpoint: WorkloadEndpoint, time?: AddTime): Promise<Isolation> {
     this.#turnOn();
     const now = new Date(this.#ports.clock.now()).toISOString();
-    this.#take(this.#pods.add(endpoint, time ?? { addedAt: now, isPast: false }));
+    this.#intake.take(this.#pods.add(endpoint, time ?? { addedAt: now, isPast: false }));
     if (!isEnforcing(this.#stage) || !closesIsolated(this.#stage)) await this.#next(this.#attempting);
     if (!closesIsolated(this.#stage))
       return { state: 'not enforced', reason: this.#writeProblem ?? 'policies cannot be written' };
@@ -162,7 +182,7 @@ export class PolicyEnforcement {
    */
   async release(sandbox: SandboxEndpoint): Promise<boolean> {
     const { records, released } = this.#pods.remove(sandbox);
-    this.#take(records);
+    this.#intake.take(records);
     if (this.#stage.kind === 'off') return true;
     const isKnown = isEnforcing(this.#stage);
     if (isKnown) await this.#next(this.#waiting);
@@ -185,13 +205,13 @@ export class PolicyEnforcement {
 
   /** Takes the interfaces of pods that another plugin has connected, by the text of an address. */
   useLinks(links: ReadonlyMap<string, string>): void {
-    this.#take(this.#pods.useLinks(links));
+    this.#intake.take(this.#pods.useLinks(links));
     this.#due.set();
   }
 
   /** Takes what is shown of the sidecars of pods. */
   useGuards(changes: readonly PolicyChange[]): void {
-    this.#take(changes);
+    this.#intake.take(changes);
     this.#due.set();
   }
 
@@ -238,7 +258,7 @@ export class PolicyEnforcement {
       for await (const { records, problems } of followPolicyRecords(policyStore, this.#cache, signal)) {
         for (const problem of problems) log.warning('record skipped', { problem });
         this.#watchProblem = undefined;
-        await this.#takeInSlices(records);
+        await this.#intake.takeInSlices(records);
         if (isEnforcing(this.#stage) && records.length > 0) void this.#wakeLater(signal);
         // Changes are taken meanwhile: they must not queue up while the settings cannot be read.
         if (this.#stage.kind === 'reading') void this.#begin(signal);
@@ -262,32 +282,6 @@ export class PolicyEnforcement {
     this.#due.set();
   }
 
-  #take(records: readonly PolicyChange[]): void {
-    const touched = this.#state.apply(records);
-    // A part of a snapshot or of another large change is not written.
-    this.#compiled.take(touched, isEnforcing(this.#stage) && this.#taking === undefined);
-  }
-
-  /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */
-  async #takeInSlices(records: readonly PolicyRecord[]): Promise<void> {
-    const sliced = slicesByWeight(records, { most: AT_ONCE, weightOf: weightOfRecord });
-    if (sliced.length <= 1) return this.#take(this.#pods.join(records));
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#taking = promise;
-    try {
-      // A pod may have come or gone between two slices.
-      for await (const slice of inTurn(sliced)) this.#take(this.#pods.join(slice));
-    } finally {
-      this.#taking = undefined;
-      resolve();
-    }
-  }
-
-  /** Resolves when no change is half in the state. */
-  async whole(): Promise<void> {
-    while (this.#taking !== undefined) await this.#taking;
-  }
-
   /** Requests a write, and resolves after the next one that begins from now on; for `attempting` also when it fails. */
   async #next<T>(resolvers: ((outcome: T) => void)[]): Promise<T> {
     const { promise, resolve } = Promise.withResolvers<T>();
@@ -304,21 +298,22 @@ export class PolicyEnforcement {
   async #write(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
-    let readMs = Number.NEGATIVE_INFINITY;
+    const pace = new ResyncPace(clock);
     while (!signal.aborted) {
       this.#due.clear();
       const waiting = isEnforcing(this.#stage) ? this.#waiting.splice(0) : [];
       const attempting = this.#attempting.splice(0);
       const startMs = clock.monotonic();
-      const reread = this.#disturbed.isSet || startMs - readMs >= RESYNC_MS;
+      const isDisturbed = this.#disturbed.isSet;
+      const reread = isDisturbed || pace.compareInMs <= 0;
       this.#disturbed.clear();
       let isRepaired = false;
       try {
         if (this.#compiled.missingLogs === undefined) await this.#tryLogs(signal);
-        if (reread) await this.#list();
+        if (isDisturbed || pace.listInMs <= 0) await this.#list(pace);
         if (isEnforcing(this.#stage)) isRepaired = await this.#writePolicies(signal, reread);
         else await this.#close(signal, reread);
-        if (reread) readMs = startMs;
+        if (reread) pace.compared(startMs);
         this.#advance('written');
         for (const resolve of waiting) resolve();
         if (this.#writeProblem !== undefined) log.info('policies in force again');
@@ -334,12 +329,12 @@ export class PolicyEnforcement {
         this.#advance('write failed');
         this.#writeProblem = reasonOf(cause);
         if (backOff.fail(cause) === 1) log.warning('policies not written', { reason: this.#writeProblem });
-        readMs = Number.NEGATIVE_INFINITY;
+        pace.forget();
       }
       for (const resolve of attempting) resolve(isRepaired);
       if (this.#writeProblem === undefined) {
-        const limitMs = RESYNC_MS - (clock.monotonic() - readMs);
-        await this.#due.wait(signal, { limitMs: this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs, clock });
+        const limitMs = Math.min(pace.listInMs, pace.compareInMs, this.#hasHostEndpoints ? HOST_MS : Infinity);
+        await this.#due.wait(signal, { limitMs, clock });
       } else await backOff.wait(signal, this.#disturbed);
     }
   }
@@ -355,10 +350,11 @@ export class PolicyEnforcement {
   }
 
   /** Takes what calls of other processes have recorded. */
-  async #list(): Promise<void> {
+  async #list(pace: ResyncPace): Promise<void> {
+    pace.listed(this.#ports.clock.monotonic());
     try {
       const listed = this.#pods.list(await this.#ports.listEndpoints());
-      if (listed.length > 0) this.#take(listed);
+      if (listed.length > 0) this.#intake.take(listed);
     } catch (cause) {
       this.#ports.log.warning('attachment records not listed', { reason: reasonOf(cause) });
     }
@@ -368,10 +364,12 @@ export class PolicyEnforcement {
   async #writePolicies(signal: AbortSignal, reread: boolean): Promise<boolean> {
     await this.#readHost();
     await this.whole();
+    this.#pending.send();
     const { table, isTouched } = this.#compiled.send();
     let isChanged: boolean;
     try {
       isChanged = hasChanged(await this.#ports.policyFilter().apply(table, { signal, reread }));
+      this.#pending.written();
       if (reread && isChanged) this.#flows.restore();
       else if (isTouched || isChanged) this.#flows.trigger();
     } catch (cause) {
@@ -388,42 +386,16 @@ export class PolicyEnforcement {
     return hostEndpointsOf(this.#state, this.#node).length > 0;
   }
 
-  /**
-   * Compiles anew when the host has changed. While the host cannot be read, it counts as unchanged. Before the settings are
-   * known the compiler gets nothing, and leaves host endpoints out.
-   */
+  /** Compiles anew when the host has changed. Before the settings are known the compiler gets nothing, and leaves host endpoints out. */
   async #readHost(): Promise<void> {
     if (!this.#hasHostEndpoints || !this.#gate.isOpen) return;
-    try {
-      const facts = await this.#ports.readHost();
-      this.#hostProblem = undefined;
-      if (isDeepStrictEqual(facts, this.#compiled.facts)) return;
-      this.#compiled.useHost(facts);
-      this.#take([]);
-    } catch (cause) {
-      // Without knowing its tunnels it would cut the traffic of pods.
-      if (this.#compiled.facts === undefined) throw cause;
-      if (this.#hostProblem !== reasonOf(cause))
-        this.#ports.log.warning('interfaces for host endpoints not read', { reason: reasonOf(cause) });
-      this.#hostProblem = reasonOf(cause);
-    }
+    if (await this.#host.read()) this.#intake.take([]);
   }
 
-  /**
-   * Closes pods whose policies are not known yet, unless the kernel has what an earlier process knew. That one may have known
-   * other servers of the datastore, and its host endpoints would keep the node from reading.
-   */
   async #close(signal: AbortSignal, reread: boolean): Promise<void> {
-    const { policyFilter, servers } = this.#ports;
-    const ids = await policyFilter().ruleIds(POLICY_TABLE, signal);
-    if (enforcesHosts(ids)) await policyFilter().extend(POLICY_TABLE, serverSets(servers()), signal);
-    if (!closesUnknown(ids)) {
-      const isAll = this.#start === 'enforce';
-      const interfaces = new Set([...closedInterfaces(ids), ...this.#pods.interfaces]);
-      const table = isAll ? this.#compiled.closed : closedTable(interfaces);
-      await policyFilter().apply(table, { signal, reread });
-      if (!isAll) return;
-    }
-    this.#advance('unknown pods closed');
+    const all = this.#start === 'enforce' ? (): FilterTable => this.#compiled.closed : undefined;
+    const { interfaces } = this.#pods;
+    if (await closeUntilKnown(this.#ports, { all, interfaces }, { signal, reread }))
+      this.#advance('unknown pods closed');
   }
 }
