@@ -46,18 +46,18 @@ it('the agent is not ready, reports why and keeps the routes while its network p
   await using agent = await startAgent(node);
   const before = await routesOf(node);
   // Each death makes the pause before the next start longer.
-  let body = '';
+  let [body, metrics] = ['', ''];
   await until(
     async () => {
       const pid = await findNetworkPid(node, agent);
       if (pid !== undefined) await node.run(['kill', '-KILL', pid]);
       ({ body } = await agent.ask('/readyz'));
-      return body.includes('network: its process exited: SIGKILL');
+      ({ body: metrics } = await agent.ask('/metrics'));
+      const isCounted = metrics.includes('netplug_node_problems{severity="error"} 1');
+      return isCounted && body.includes('network: its process exited: SIGKILL');
     },
-    () => `/readyz names the death:\n${body}`,
+    () => `/readyz names the death, and metrics count it:\n${body}\n${metrics}`,
   );
-  const { body: metrics } = await agent.ask('/metrics');
-  expect(metrics).toContain('netplug_node_problems{severity="error"} 1');
   expect(await routesOf(node)).toEqual(before);
   await agent.ready();
 });
