@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inside } from '../../scripts/bench/inside.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type Lan, newLan } from '../support/lan.ts';
-import { type CniCall, startNode, type TestNode } from '../support/node.ts';
+import { type CniCall, type Json, startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { becomesReachable, isReached, type PolicedPod } from '../support/policed-node.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -94,7 +94,7 @@ async function add(name: Name, pod: string, labels: Record<string, string>): Pro
   return { name: `shop/${pod}`, netns, address: json.ips[0].address.split('/')[0] };
 }
 
-it('connects pods with addresses of their pod CIDR, and leaves routes, tunnels, NAT and the condition to the other plugin', async () => {
+it('connects pods with addresses of their pod CIDR, and leaves routes, tunnels, NAT and NetworkUnavailable to the other plugin', async () => {
   expect([client.address, web.address]).toEqual([
     expect.stringMatching(/^10\.244\.1\./),
     expect.stringMatching(/^10\.244\.2\./),
@@ -110,7 +110,8 @@ it('connects pods with addresses of their pod CIDR, and leaves routes, tunnels, 
     expect(tables.match(/netplug-\w+/g)?.toSorted()).toEqual(['netplug-pods', 'netplug-policy']);
     expect((await node.run(['cat', '/var/lib/netplug/nodename'])).stdout).toBe(`${name}\n`);
     const { status, metadata } = await server.call('GET', `/api/v1/nodes/${name}`);
-    expect(status.conditions ?? []).toEqual([]);
+    const types = (status.conditions ?? []).map(({ type }: Json) => type);
+    expect(types).not.toContain('NetworkUnavailable');
     expect(metadata.annotations).toMatchObject({
       'netplug/IPv4Address': `172.31.0.${String(PARTS[name].number)}/24`,
     });
