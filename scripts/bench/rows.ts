@@ -14,6 +14,7 @@ import { measureFanOutLarge } from './rows/fan-out-large.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
 import { measureFloor } from './rows/floor.ts';
 import { measureFootprint } from './rows/footprint.ts';
+import { measureNodeAtRest } from './rows/node-at-rest.ts';
 import { measureOccupancy } from './rows/occupancy.ts';
 import { measurePolicyAdd } from './rows/policy-add.ts';
 import { measurePolicyPackets } from './rows/policy-packets.ts';
@@ -42,6 +43,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   sandbox: measureSandbox,
   status: measureStatus,
   footprint: measureFootprint,
+  'node-at-rest': measureNodeAtRest,
   throughput: measureThroughput,
   'add-beside-network': measureAddBesideNetwork,
   'convergence-start': measureConvergenceAtStart,
