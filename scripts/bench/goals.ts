@@ -96,6 +96,12 @@ export const GOALS: readonly Goal[] = [
     unit: '% of a core',
   },
   {
+    figure: 'rest.pss',
+    text: "memory of all of netplug's processes on a node at rest, every feature on",
+    limit: { atMost: 120 },
+    unit: 'MB',
+  },
+  {
     figure: 'controllers.start',
     text: 'start of the controllers at 10 000 pods, until all is compared',
     limit: { atMost: 10 },

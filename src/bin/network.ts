@@ -21,6 +21,7 @@ import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
+import { freePagesOf, releaseAfterStart } from '../base/free-pages.ts';
 import type { Log, LogLevel } from '../base/log.ts';
 import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
@@ -269,6 +270,14 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       clearOn: () => rmSync(policyMarker(env), { force: true }),
     },
     { node, policy: agentSettings.settings, start: policySettingIn(env).start },
+  );
+  using ended = new DisposableStack();
+  const hasEnded = new AbortController();
+  ended.defer(() => hasEnded.abort());
+  const pages = freePagesOf(systemClock.monotonic);
+  // What takes most of the start is reading policies, if there are any.
+  void policy.policiesRead.then(async () =>
+    releaseAfterStart(pages, { clock: systemClock, isBusy: () => false }, hasEnded.signal),
   );
   // From then on it holds the pods and policies of the cluster: the heap grows in small steps.
   void policy.switchedOn.then(() => setFlagsFromString('--optimize-for-size'));

@@ -9,6 +9,7 @@ import { until } from '../../../test/support/until.ts';
 import { IMAGES } from '../../images/declared.ts';
 import { ETCD, inside, openStoreOn } from '../inside.ts';
 import { memoryMbOf, networkProcessesOf } from '../process-usage.ts';
+import { readAgain } from '../read-again.ts';
 import { openRemoteNodes } from '../remote-nodes.ts';
 import { namespaceName, openRemotePods } from '../remote-pods.ts';
 import type { Figure, MeasureRow } from '../report.ts';
@@ -40,6 +41,7 @@ export const measureNodeAtRest: MeasureRow = async ({ candidates }) => {
   const runDir = dirname(join(node.dir, SOCKET));
   const starter = await node.start([join(BUILT, 'netplug-bird')], { env: { NETPLUG_RUN_DIR: runDir } });
   scope.defer(async () => starter.stop());
+  readAgain(join(BUILT, 'netplug-agent'));
   const agent = scope.use(
     await startAgent(node, {
       socket: join(node.dir, SOCKET),
