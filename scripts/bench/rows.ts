@@ -17,6 +17,7 @@ import { measureFootprint } from './rows/footprint.ts';
 import { measureNodeAtRest } from './rows/node-at-rest.ts';
 import { measureOccupancy } from './rows/occupancy.ts';
 import { measurePolicyAdd } from './rows/policy-add.ts';
+import { measurePolicyBurst } from './rows/policy-burst.ts';
 import { measurePolicyPackets } from './rows/policy-packets.ts';
 import { measurePolicyScale } from './rows/policy-scale.ts';
 import { measurePolicyTenant } from './rows/policy-tenant.ts';
@@ -51,6 +52,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   controllers: measureControllers,
   'policy-packets': measurePolicyPackets,
   'policy-add': measurePolicyAdd,
+  'policy-burst': measurePolicyBurst,
   'policy-scale': measurePolicyScale,
   'policy-tenant': measurePolicyTenant,
   sidecar: measureSidecar,
