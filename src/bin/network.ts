@@ -275,12 +275,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const hasEnded = new AbortController();
   ended.defer(() => hasEnded.abort());
   const pages = freePagesOf(systemClock.monotonic);
-  // What takes most of the start is reading policies, if there are any.
-  void policy.policiesRead.then(async () =>
-    releaseAfterStart(pages, { clock: systemClock, isBusy: () => false }, hasEnded.signal),
-  );
-  // From then on it holds the pods and policies of the cluster: the heap grows in small steps.
+  // While it reads the pods and policies of the cluster, the heap grows in small steps. Afterwards that would only be more collections.
   void policy.switchedOn.then(() => setFlagsFromString('--optimize-for-size'));
+  void policy.policiesRead.then(async () => {
+    await releaseAfterStart(pages, { clock: systemClock, isBusy: () => false }, hasEnded.signal);
+    setFlagsFromString('--no-optimize-for-size');
+  });
   const servers: DatastoreServers = new DatastoreServers({
     clock: systemClock,
     log,
