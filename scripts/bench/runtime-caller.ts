@@ -10,7 +10,10 @@ export interface RuntimeCaller {
   readonly launcher: Launcher;
   readonly pair: (verb: 'ADD' | 'DEL') => Job;
   /** The same for a container with a namespace of its own; `args` has to name its pod. */
-  readonly job: (verb: 'ADD' | 'DEL', pod: { readonly id: string; readonly netns: string; readonly args: string }) => Job;
+  readonly job: (
+    verb: 'ADD' | 'DEL',
+    pod: { readonly id: string; readonly netns: string; readonly args: string },
+  ) => Job;
 }
 
 /** `args` is CNI_ARGS; the configuration is one with the pool "own" in the etcd of the node unless given. */

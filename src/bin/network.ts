@@ -277,10 +277,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const pages = freePagesOf(systemClock.monotonic);
   // While it reads the pods and policies of the cluster, the heap grows in small steps. Afterwards that would only be more collections.
   void policy.switchedOn.then(() => setFlagsFromString('--optimize-for-size'));
-  void policy.policiesRead.then(async () => {
+  const returnPages = async (): Promise<void> => {
+    await policy.policiesRead;
     await releaseAfterStart(pages, { clock: systemClock, isBusy: () => false }, hasEnded.signal);
     setFlagsFromString('--no-optimize-for-size');
-  });
+  };
+  void returnPages();
   const servers: DatastoreServers = new DatastoreServers({
     clock: systemClock,
     log,

@@ -34,8 +34,7 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
   const hostLinkName = await ownLinkName(ports, callWithPod);
   await using undo = new Undo();
 
-  const networkOf = (addresses: readonly Address[]): PodNetwork =>
-    planPodNetwork(callWithPod, addresses, hostLinkName);
+  const networkOf = (addresses: readonly Address[]): PodNetwork => planPodNetwork(callWithPod, addresses, hostLinkName);
   // Starts when the addresses are known, and is awaited below. Rules match the interface by name, so they can be written before the link exists.
   const enforcement = new StartedEnforcement(ports, callWithPod, networkOf);
   const assigned = await source
