@@ -33,7 +33,8 @@ export async function memoryOf(node: UsedNode, pid: number): Promise<Memory> {
   };
 }
 
-async function memoryMbOf(node: UsedNode, pid: number, field: 'Rss' | 'Pss'): Promise<number> {
+/** Returns what one process takes. */
+export async function memoryMbOf(node: UsedNode, pid: number, field: 'Rss' | 'Pss'): Promise<number> {
   const rollup = await node.exec('cat', `/proc/${String(pid)}/smaps_rollup`);
   const kb = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1];
   if (kb === undefined) throw new Error(`smaps_rollup does not say ${field}`);
@@ -42,14 +43,16 @@ async function memoryMbOf(node: UsedNode, pid: number, field: 'Rss' | 'Pss'): Pr
 
 /** The agent, and its network process where it has one. */
 async function processesOf(node: UsedNode, pid: number): Promise<readonly number[]> {
+  return [pid, ...(await networkProcessesOf(node, pid))];
+}
+
+/** Returns the network process of the agent, if it has one. */
+export async function networkProcessesOf(node: UsedNode, pid: number): Promise<readonly number[]> {
   const { stdout } = await node.run(['pgrep', '--parent', String(pid), '--full', '^netplug-network']);
-  return [
-    pid,
-    ...stdout
-      .split('\n')
-      .filter((line) => line !== '')
-      .map(Number),
-  ];
+  return stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map(Number);
 }
 
 async function sumOver(pids: readonly number[], valueOf: (pid: number) => Promise<number>): Promise<number> {

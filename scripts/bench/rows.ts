@@ -14,8 +14,10 @@ import { measureFanOutLarge } from './rows/fan-out-large.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
 import { measureFloor } from './rows/floor.ts';
 import { measureFootprint } from './rows/footprint.ts';
+import { measureNodeAtRest } from './rows/node-at-rest.ts';
 import { measureOccupancy } from './rows/occupancy.ts';
 import { measurePolicyAdd } from './rows/policy-add.ts';
+import { measurePolicyBurst } from './rows/policy-burst.ts';
 import { measurePolicyPackets } from './rows/policy-packets.ts';
 import { measurePolicyScale } from './rows/policy-scale.ts';
 import { measurePolicySets } from './rows/policy-sets.ts';
@@ -44,6 +46,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   sandbox: measureSandbox,
   status: measureStatus,
   footprint: measureFootprint,
+  'node-at-rest': measureNodeAtRest,
   throughput: measureThroughput,
   'add-beside-network': measureAddBesideNetwork,
   'convergence-start': measureConvergenceAtStart,
@@ -52,6 +55,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   repairs: measureRepairs,
   'policy-packets': measurePolicyPackets,
   'policy-add': measurePolicyAdd,
+  'policy-burst': measurePolicyBurst,
   'policy-scale': measurePolicyScale,
   'policy-tenant': measurePolicyTenant,
   'policy-sets': measurePolicySets,

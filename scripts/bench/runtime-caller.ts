@@ -9,6 +9,11 @@ export interface RuntimeCaller {
   readonly agent: Agent;
   readonly launcher: Launcher;
   readonly pair: (verb: 'ADD' | 'DEL') => Job;
+  /** The same for a container with a namespace of its own; `args` has to name its pod. */
+  readonly job: (
+    verb: 'ADD' | 'DEL',
+    pod: { readonly id: string; readonly netns: string; readonly args: string },
+  ) => Job;
 }
 
 /** `args` is CNI_ARGS; the configuration is one with the pool "own" in the etcd of the node unless given. */
@@ -32,21 +37,21 @@ export async function openRuntimeCaller(
   const netns = (await node.pod()).path;
   const ipam = { type: 'netplug-ipam', assign_ipv6: 'false', ipv4_pools: ['own'] };
   const conf = JSON.stringify(given ?? node.netconf({ ipam }));
-  const pair = (verb: 'ADD' | 'DEL'): Job => ({
+  const job: RuntimeCaller['job'] = (verb, pod) => ({
     argv: [`${node.cniPath}/netplug`],
     env: {
       PATH,
       NETPLUG_SOCKET: agent.socket,
       CNI_COMMAND: verb,
-      CNI_CONTAINERID: 'beside',
-      CNI_NETNS: netns,
+      CNI_CONTAINERID: pod.id,
+      CNI_NETNS: pod.netns,
       CNI_IFNAME: 'eth0',
-      CNI_ARGS: args,
+      CNI_ARGS: pod.args,
       CNI_PATH: node.cniPath,
     },
     stdin: conf,
   });
-  return { agent, launcher, pair };
+  return { agent, launcher, job, pair: (verb) => job(verb, { id: 'beside', netns, args }) };
 }
 
 /** One call after the other. */

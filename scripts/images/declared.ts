@@ -20,7 +20,7 @@ export interface DeclaredImage {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** One arena instead of one for each thread, and pages go back once they are free: a megabyte in each sidecar, 30 in a netplug-typha. */
+/** One arena instead of one for each thread, and pages go back once they are free: a megabyte in each sidecar, 8 in an agent, 30 in a netplug-typha. */
 export const MALLOC = { MALLOC_ARENA_MAX: '1', MALLOC_TOP_PAD_: '0', MALLOC_TRIM_THRESHOLD_: '65536' } as const;
 
 export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
@@ -29,6 +29,7 @@ export const IMAGES: Readonly<Record<ImageName, DeclaredImage>> = {
     layers: ['libraries', 'executable', 'probe', 'tools', 'plugin'],
     command: ['netplug-agent'],
     user: '0:0',
+    env: MALLOC,
   },
   netplug: {
     title: 'netplug in the cluster: controllers, operator, netplug-typha and netplugctl',

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { FreePages } from './free-pages.ts';
+import { systemClock } from './clock.ts';
+import { FreePages, releaseAfterStart } from './free-pages.ts';
 
 const MB = 1024 * 1024;
 
@@ -40,4 +41,30 @@ it('free pages are returned once after a heap that was large, and not where othe
   // They have gone, and later a list comes again.
   expect(at(3500, 150, 110)).toBe(3);
   expect(at(3600, 200, 110)).toBe(4);
+});
+
+it('what the start has left is returned once, when the program is not busy', async () => {
+  const over = new AbortController();
+  let busyFor = 3;
+  let releases = 0;
+  const slept: number[] = [];
+  const clock = {
+    sleep: async (ms: number): Promise<void> => {
+      slept.push(ms);
+      return Promise.resolve();
+    },
+  };
+  const isBusy = (): boolean => (busyFor -= 1) >= 0;
+  await releaseAfterStart({ release: () => (releases += 1) }, { clock, isBusy }, over.signal);
+  expect([releases, slept]).toEqual([1, [30_000, 1000, 1000, 1000]]);
+});
+
+it('nothing is returned by a program that ends before', async () => {
+  const over = new AbortController();
+  let releases = 0;
+  const isBusy = (): boolean => false;
+  const done = releaseAfterStart({ release: () => (releases += 1) }, { clock: systemClock, isBusy }, over.signal);
+  over.abort();
+  await done;
+  expect(releases).toBe(0);
 });

@@ -1,10 +1,15 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { Clock } from './clock.ts';
 
 /** Free memory that is worth returning, and the least time between two returns: it stops the program for some collections. */
 const WORTH_BYTES = 32 * 1024 * 1024;
 const WORTH_SHARE = 0.2;
 const APART_MS = 600_000;
+/** By then a program has compiled and read what it starts with. */
+const STARTED_MS = 30_000;
+/** A program that is busy then tries again this much later. */
+const BUSY_MS = 1000;
 
 /** What a process takes in memory, and what of it is the heap of JavaScript. */
 interface Usage {
@@ -59,6 +64,21 @@ function besideHeap({ rss, heapTotal }: Usage): number {
 /** Returns that of this process. */
 export function freePagesOf(monotonic: () => number): FreePages {
   return new FreePages({ monotonic, usage: () => process.memoryUsage(), collect: collectLastResort });
+}
+
+/** Returns, once after the start of a program, what the start has left, at a moment when the program is not busy. Stops when the signal aborts. */
+export async function releaseAfterStart(
+  pages: Pick<FreePages, 'release'>,
+  { clock, isBusy }: { readonly clock: Pick<Clock, 'sleep'>; readonly isBusy: () => boolean },
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await clock.sleep(STARTED_MS, signal);
+    while (isBusy()) await clock.sleep(BUSY_MS, signal);
+    pages.release();
+  } catch (cause) {
+    if (!signal.aborted) throw cause;
+  }
 }
 
 /** As a flag of the command line, it would make V8 refuse the code that an executable has compiled: each start would take longer. */

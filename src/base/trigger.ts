@@ -1,5 +1,8 @@
 import type { Clock } from './clock.ts';
 
+/** Without a reason, one with a stack would be made each time. */
+const REQUESTED = new Error('requested');
+
 /** A request that one loop waits for. Requests before it is cleared count as one. */
 export class Trigger {
   #isSet = false;
@@ -11,7 +14,7 @@ export class Trigger {
 
   set(): void {
     this.#isSet = true;
-    this.#requested.abort();
+    this.#requested.abort(REQUESTED);
   }
 
   clear(): void {

@@ -15,6 +15,7 @@ import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { readDelegatedNetworks } from '../cni/delegated-networks.ts';
 import { countedIsolation, noIsolation } from '../cni/pod-isolation.ts';
 import { systemClock } from '../base/clock.ts';
+import { freePagesOf, releaseAfterStart } from '../base/free-pages.ts';
 import type { Log } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
 import { agentSettings, logLevelOf } from '../config/agent-settings.ts';
@@ -235,6 +236,11 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   };
   const stop = AbortSignal.any([interruptions(), remount.signal]);
   await pluginFiles.prepare(stop);
+  let callsInFlight = 0;
+  const ended = new AbortController();
+  disposed.defer(() => ended.abort());
+  const isBusy = (): boolean => callsInFlight > 0;
+  void releaseAfterStart(freePagesOf(systemClock.monotonic), { clock: systemClock, isBusy }, ended.signal);
   const end = await serveNode(
     {
       ...base,
@@ -242,7 +248,10 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       openStore,
       serveCall,
       showCalls: history.answer,
-      onCount: metrics.setCallsInFlight,
+      onCount: (inFlight) => {
+        callsInFlight = inFlight;
+        metrics.setCallsInFlight(inFlight);
+      },
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
       network,
       problems,

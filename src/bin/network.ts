@@ -21,6 +21,7 @@ import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
+import { freePagesOf, releaseAfterStart } from '../base/free-pages.ts';
 import type { Log, LogLevel } from '../base/log.ts';
 import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
@@ -270,8 +271,18 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     },
     { node, policy: agentSettings.settings, start: policySettingIn(env).start },
   );
-  // From then on it holds the pods and policies of the cluster: the heap grows in small steps.
+  using ended = new DisposableStack();
+  const hasEnded = new AbortController();
+  ended.defer(() => hasEnded.abort());
+  const pages = freePagesOf(systemClock.monotonic);
+  // While it reads the pods and policies of the cluster, the heap grows in small steps. Afterwards that would only be more collections.
   void policy.switchedOn.then(() => setFlagsFromString('--optimize-for-size'));
+  const returnPages = async (): Promise<void> => {
+    await policy.policiesRead;
+    await releaseAfterStart(pages, { clock: systemClock, isBusy: () => false }, hasEnded.signal);
+    setFlagsFromString('--no-optimize-for-size');
+  };
+  void returnPages();
   const servers: DatastoreServers = new DatastoreServers({
     clock: systemClock,
     log,

@@ -5,8 +5,10 @@ import { expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { UNREADABLE } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
+import type { Store } from '../datastore/store.ts';
 import { podFactsOf } from '../../test/support/memory-orch.ts';
 import { memoryNode } from '../../test/support/memory-node.ts';
+import { overriding } from '../../test/support/overriding.ts';
 import { until } from '../../test/support/until.ts';
 import type { ExecDelegate } from './delegate.ts';
 import { noIsolation, type PodIsolation } from './pod-isolation.ts';
@@ -30,6 +32,84 @@ it('releases the endpoint of a pod whose link cannot be created', async () => {
   expect(endpoints.size).toBe(0);
   expect(await node.call('ADD', { isolation })).toMatchObject({ status: 0 });
   expect(endpoints.size).toBe(1);
+});
+
+const OTHER_NETNS = '/run/netns/other';
+
+/** Isolates pods, and knows which endpoints it has, and which addresses it was asked for. */
+class Isolator {
+  readonly endpoints = new Set<string>();
+  readonly asked: string[] = [];
+  readonly #first = Promise.withResolvers<void>();
+
+  /** Resolves when it was asked for a pod. */
+  get first(): Promise<void> {
+    return this.#first.promise;
+  }
+
+  readonly isolation: PodIsolation = {
+    ...noIsolation('none'),
+    isOn: true,
+    isolate: async ({ metadata, spec }) => {
+      this.endpoints.add(metadata.name);
+      this.asked.push(...spec.ipNetworks);
+      this.#first.resolve();
+      return Promise.resolve({ state: 'in force' });
+    },
+    release: async ({ metadata }) => Promise.resolve(this.endpoints.delete(metadata.name)),
+  };
+}
+
+it('has the policies of a pod enforced while its addresses are still being recorded, once', async () => {
+  const node = await memoryNode();
+  const isolator = new Isolator();
+  // As a node that decides alone, and whose journal takes as long as the policies.
+  const store = (inner: Store): Store =>
+    overriding(inner, {
+      commit: async (changes, signal, onDecided) => {
+        onDecided?.();
+        await isolator.first;
+        return inner.commit(changes, signal);
+      },
+    });
+  expect(await node.call('ADD', { isolation: isolator.isolation, store })).toMatchObject({ status: 0 });
+  expect(isolator.asked).toHaveLength(1);
+});
+
+it('enforces the policies of a pod anew when others got the addresses that were decided first', async () => {
+  const node = await memoryNode();
+  node.kernel.addNetns(OTHER_NETNS);
+  const isolator = new Isolator();
+  let isTaken = false;
+  const store = (inner: Store): Store =>
+    overriding(inner, {
+      commit: async (changes, signal, onDecided) => {
+        onDecided?.();
+        if (isTaken) return inner.commit(changes, signal);
+        isTaken = true;
+        await node.call('ADD', { env: { CNI_CONTAINERID: 'other', CNI_NETNS: OTHER_NETNS, CNI_ARGS: '' } });
+        return 'conflict';
+      },
+    });
+  const { status, stdout } = await node.call('ADD', { isolation: isolator.isolation, store });
+  expect(status).toBe(0);
+  expect(new Set(isolator.asked).size).toBe(2);
+  const { ips } = JSON.parse(stdout) as { ips: readonly { address: string }[] };
+  expect(isolator.asked.at(-1)).toBe(ips[0]?.address);
+});
+
+it('releases the endpoint of a pod whose addresses could not be recorded', async () => {
+  const node = await memoryNode();
+  const isolator = new Isolator();
+  const store = (inner: Store): Store =>
+    overriding(inner, {
+      commit: async (_changes, _signal, onDecided) => {
+        onDecided?.();
+        return Promise.reject(new NetplugError('store/unavailable', 'the datastore does not answer'));
+      },
+    });
+  expect(await node.call('ADD', { isolation: isolator.isolation, store })).not.toMatchObject({ status: 0 });
+  expect([isolator.asked.length, isolator.endpoints.size]).toEqual([1, 0]);
 });
 
 it('leaves an address that does not cool down when it fails, and DEL one that does', async () => {

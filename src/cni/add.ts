@@ -1,5 +1,6 @@
 import { Undo } from '../base/undo.ts';
 import type { PodNetwork } from '../dataplane/kernel.ts';
+import type { Address } from '../net/address.ts';
 import type { AddressSource } from './address-source.ts';
 import { type CniCall, callFacts, type CniPorts, assertOrchestratorAccess } from './call.ts';
 import { waitForGates } from './gates.ts';
@@ -7,7 +8,7 @@ import { explainAddressConflict } from './address-conflict.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
 import { ownLinkName } from './link-name.ts';
 import { withPodFacts } from './with-pod-facts.ts';
-import { startEnforcement, logEnforcement, stopEnforcement } from './pod-isolation.ts';
+import { logEnforcement, StartedEnforcement } from './pod-isolation.ts';
 import { recordAttachment } from './record-attachment.ts';
 import { bandwidthOf, shapeBandwidth } from './shape-bandwidth.ts';
 import { warnAboutFloatingIps } from './warn-floating.ts';
@@ -33,16 +34,24 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
   const hostLinkName = await ownLinkName(ports, callWithPod);
   await using undo = new Undo();
 
-  const assigned = await source.assign(callWithPod, (addresses) =>
-    planEndpoint(callWithPod, planPodNetwork(callWithPod, addresses, hostLinkName)),
-  );
+  const networkOf = (addresses: readonly Address[]): PodNetwork => planPodNetwork(callWithPod, addresses, hostLinkName);
+  // Starts when the addresses are known, and is awaited below. Rules match the interface by name, so they can be written before the link exists.
+  const enforcement = new StartedEnforcement(ports, callWithPod, networkOf);
+  const assigned = await source
+    .assign(
+      callWithPod,
+      (addresses) => planEndpoint(callWithPod, networkOf(addresses)),
+      (addresses) => void enforcement.start(addresses),
+    )
+    .catch(async (cause: unknown) => {
+      await enforcement.stop(callWithPod.cleanupSignal);
+      throw cause;
+    });
   undo.unless(async () => (await assigned.isTakenOver?.(callWithPod.cleanupSignal)) === true);
   undo.defer(async () => assigned.rollBack(callWithPod.cleanupSignal));
-  const network = planPodNetwork(callWithPod, assigned.addresses, hostLinkName);
-
-  // Starts now and is awaited below. Rules match the interface by name, so they can be written before the link exists.
-  const enforcement = startEnforcement(ports, callWithPod, network);
-  undo.defer(async () => void (await stopEnforcement(ports, callWithPod, callWithPod.cleanupSignal)));
+  const network = networkOf(assigned.addresses);
+  const enforced = enforcement.start(assigned.addresses);
+  undo.defer(async () => enforcement.stop(callWithPod.cleanupSignal));
 
   const restoreRecord = await recordAttachment(ports, callWithPod, network);
   undo.defer(restoreRecord);
@@ -57,7 +66,7 @@ export async function add(ports: CniPorts, source: AddressSource, call: CniCall)
   if (isNew) undo.defer(async () => void (await kernel.remove(network.hostLinkName, network.owner)));
   const result = resultOf(network, { mtu, dns: assigned.dns });
   if (isNew && bandwidth !== undefined) await shapeBandwidth(ports, callWithPod, { bandwidth, result, isRecreated });
-  logEnforcement(ports, callWithPod, await enforcement);
+  logEnforcement(ports, callWithPod, await enforced);
   undo.disarm();
   // Runs after the point of no return; logs its own failures.
   if (isNew) await warnAboutFloatingIps(ports, callWithPod);

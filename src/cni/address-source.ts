@@ -14,6 +14,8 @@ export interface AssignedAddresses {
   isTakenOver?(signal: AbortSignal): Promise<boolean>;
 }
 
+export type OnDecided = (addresses: readonly Address[]) => void;
+
 export type EndpointOf = (addresses: readonly Address[]) => WorkloadEndpoint;
 
 /** Reports whether the runtime still lists the attachment, so that GC must not release it. */
@@ -21,8 +23,11 @@ export type IsKept = (attachment: { readonly containerId: string; readonly ifNam
 
 /** Assigns and releases addresses: netplug's own address manager, or a delegated plugin. */
 export interface AddressSource {
-  /** Assigns addresses and records the endpoint. Idempotent: returns the addresses the attachment holds already. */
-  assign(call: CniCall, endpointOf: EndpointOf): Promise<AssignedAddresses>;
+  /**
+   * Assigns addresses and records the endpoint. Idempotent: returns the addresses the attachment holds already. A source calls
+   * `onDecided`, if it does, as soon as it knows the addresses, which are others only after a failure.
+   */
+  assign(call: CniCall, endpointOf: EndpointOf, onDecided?: OnDecided): Promise<AssignedAddresses>;
   /** Releases addresses and endpoint once `unused` has resolved, which gets the addresses: nothing uses them then. Idempotent. */
   release(call: CniCall, unused: (addresses: readonly Address[]) => Promise<void>): Promise<void>;
   /** @throws check/mismatch when the attachment does not hold exactly these addresses */

@@ -1,5 +1,5 @@
 import { NetplugError, reasonOf } from '../base/errors.ts';
-import { assign, dryRunAssign } from '../ipam/assign.ts';
+import { assign, type AssignRequest, dryRunAssign } from '../ipam/assign.ts';
 import type { AssignedAddress } from '../ipam/plan-assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
 import { type Allocation, heldAddresses, hasAddressOf } from '../model/ip-block.ts';
@@ -19,9 +19,13 @@ type Ports = Omit<CniPorts, 'kernel' | 'execDelegate' | 'probeGate'>;
 export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   const { store } = ports;
   return {
-    async assign(call, endpointOf) {
+    async assign(call, endpointOf, onDecided) {
       if (isBypassed(call)) return bypass(ports, call, endpointOf);
-      const assigned = await assign(ports, requestOf(call, ipam, endpointOf), call);
+      const request: AssignRequest = {
+        ...requestOf(call, ipam, endpointOf),
+        onDecided: (decided) => onDecided?.(decided.map(({ address }) => address)),
+      };
+      const assigned = await assign(ports, request, call);
       return {
         addresses: assigned.map(({ address }) => address),
         dns: {},

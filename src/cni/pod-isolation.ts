@@ -3,7 +3,7 @@ import type { PodNetwork } from '../dataplane/kernel.ts';
 import type { LeftElements } from '../dataplane/policy-filter.ts';
 import type { Attachment } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import type { Address } from '../net/address.ts';
+import { type Address, sameAddress } from '../net/address.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { planEndpoint } from './pod-network.ts';
 
@@ -52,8 +52,41 @@ export interface PodIsolation {
   findObstacle(signal: AbortSignal): Promise<string | undefined>;
 }
 
+/** The enforcement of one ADD. It starts as soon as the addresses are decided, while they are still being recorded. */
+export class StartedEnforcement {
+  readonly #ports: Pick<CniPorts, 'isolation' | 'stopwatch'>;
+  readonly #call: CniCall;
+  readonly #networkOf: (addresses: readonly Address[]) => PodNetwork;
+  #started: { readonly addresses: readonly Address[]; readonly outcome: Promise<Isolation> } | undefined;
+
+  constructor(
+    ports: Pick<CniPorts, 'isolation' | 'stopwatch'>,
+    call: CniCall,
+    networkOf: (addresses: readonly Address[]) => PodNetwork,
+  ) {
+    this.#ports = ports;
+    this.#call = call;
+    this.#networkOf = networkOf;
+  }
+
+  /** Starts it unless it was last started with these addresses. Resolves as `startEnforcement` does. */
+  async start(addresses: readonly Address[]): Promise<Isolation> {
+    const isStarted =
+      this.#started?.addresses.length === addresses.length &&
+      this.#started.addresses.every((address, index) => sameAddress(address, addresses[index] ?? address));
+    if (this.#started === undefined || !isStarted)
+      this.#started = { addresses, outcome: startEnforcement(this.#ports, this.#call, this.#networkOf(addresses)) };
+    return this.#started.outcome;
+  }
+
+  /** Removes the endpoint if it was started. */
+  async stop(signal: AbortSignal): Promise<void> {
+    if (this.#started !== undefined) await stopEnforcement(this.#ports, this.#call, signal);
+  }
+}
+
 /** Isolates the pod. The promise never rejects; it resolves when the policies are in force, or after a limited time. */
-export async function startEnforcement(
+async function startEnforcement(
   { isolation, stopwatch }: Pick<CniPorts, 'isolation' | 'stopwatch'>,
   call: CniCall,
   network: PodNetwork,

@@ -160,8 +160,11 @@ export interface AllocationStore {
    */
   takeTurn?(signal: AbortSignal): Promise<StoreTurn>;
 
-  /** Commits all changes or none. A datastore without transactions orders them so that the block decides. */
-  commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome>;
+  /**
+   * Commits all changes or none. A datastore without transactions orders them so that the block decides. `onDecided` is called by a
+   * store that decides by itself, when only a crash could still undo the changes: before they survive one.
+   */
+  commit(changes: readonly Change[], signal: AbortSignal, onDecided?: () => void): Promise<Outcome>;
 
   /** Returns the endpoints of one node, or all, ordered by namespace and name; `problems` names unreadable records. */
   listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing>;

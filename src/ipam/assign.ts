@@ -39,6 +39,8 @@ export interface AssignRequest {
   readonly requested: { readonly addresses: readonly Address[]; readonly rule: ChosenBy; readonly text?: string };
   /** The endpoint to write in the same transaction. */
   readonly endpoint?: RequestedEndpoint;
+  /** Called, where a store tells, when the addresses are decided and only have to survive a crash. Others may be assigned all the same. */
+  readonly onDecided?: (assigned: readonly AssignedAddress[]) => void;
 }
 
 export interface RequestedEndpoint {
@@ -160,7 +162,7 @@ interface PendingAssignment {
 async function commit(ports: IpamPorts, draft: PendingAssignment, { signal, cleanupSignal }: Limits): Promise<Outcome> {
   signal.throwIfAborted();
   try {
-    return await ports.store.commit(draft.written, cleanupSignal);
+    return await ports.store.commit(draft.written, cleanupSignal, () => draft.request.onDecided?.(draft.assigned));
   } catch (cause) {
     // The release takes a turn of its own.
     draft.turn?.[Symbol.dispose]();

@@ -12,6 +12,7 @@ import { runPlugin, type CallOutcome, type PluginDependencies } from '../../src/
 import { MemoryKernel } from './memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
 import type { PodFacts } from '../../src/model/pod.ts';
 import { nodeOf, poolOf } from './fixtures.ts';
 import { memoryOrch } from './memory-orch.ts';
@@ -49,6 +50,8 @@ export interface MemoryNode {
       /** The key of the node in this call. */
       linkKey?: string;
       log?: Log;
+      /** Returns the datastore of this call, given that of the node. */
+      store?: (store: Store) => Store;
       ownRanges?: readonly UsedRange[];
       /** The plugins in the configuration list of the network, and how they are called. */
       plugins?: { readonly listed: readonly string[]; readonly disablesGc?: boolean; readonly exec: ExecDelegate };
@@ -93,6 +96,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         isolation = NO_AGENT,
         linkKey = 'key',
         log = silentLog,
+        store = (own) => own,
         ownRanges = [],
         plugins,
       } = more;
@@ -115,7 +119,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         readOfferedMtu: () => undefined,
         bandwidthBurstMs: 100,
         ownRanges: () => ownRanges,
-        openStore: () => setUp(openMemoryStore(database, { pause })),
+        openStore: () => setUp(store(openMemoryStore(database, { pause }))),
         openOrch: () => memoryOrch(pods),
         readInstalledList: () =>
           plugins === undefined ? undefined : { plugins: plugins.listed, disablesGc: plugins.disablesGc === true },

@@ -16,7 +16,7 @@ const POLICIES = 1000;
 const TURN = 20;
 const DEADLINE_MS = 60_000;
 
-interface Way {
+export interface PolicyWay {
   readonly name: 'off' | 'none' | 'many';
   readonly what: string;
   readonly node: TestNode;
@@ -27,11 +27,7 @@ interface Way {
 export async function measurePolicyAdd({ samples, candidates }: RowOptions): Promise<Finding> {
   if (!candidates.includes('agent')) return {};
   await using scope = new AsyncDisposableStack();
-  const ways = [
-    await openWay('off', 'policies off', scope),
-    await openWay('none', 'no policies', scope),
-    await openWay('many', `${String(POLICIES)} policies and ${String(PODS)} pods`, scope),
-  ];
+  const ways = await openPolicyWays(scope);
   const runs = new Map(ways.map(({ name }) => [name, { ADD: [] as Run[], DEL: [] as Run[], cpuMs: 0 }]));
   // The first turn of each is warm-up.
   for (let round = 0; round <= Math.ceil(samples / TURN); round += 1) {
@@ -46,7 +42,7 @@ export async function measurePolicyAdd({ samples, candidates }: RowOptions): Pro
     }
   }
   const verbs = ['ADD', 'DEL'] as const;
-  const latencyOf = (name: Way['name'], verb: 'ADD' | 'DEL'): ReturnType<typeof summarise> => {
+  const latencyOf = (name: PolicyWay['name'], verb: 'ADD' | 'DEL'): ReturnType<typeof summarise> => {
     const { [verb]: calls, cpuMs } = runs.get(name) ?? { ADD: [], DEL: [], cpuMs: 0 };
     // The agent's share for a pair is halved.
     return summarise(calls, cpuMs / 2);
@@ -67,7 +63,16 @@ export async function measurePolicyAdd({ samples, candidates }: RowOptions): Pro
   };
 }
 
-async function openWay(name: Way['name'], what: string, scope: AsyncDisposableStack): Promise<Way> {
+/** Opens a node for each way, with its agent. */
+export async function openPolicyWays(scope: AsyncDisposableStack): Promise<readonly PolicyWay[]> {
+  return [
+    await openWay('off', 'policies off', scope),
+    await openWay('none', 'no policies', scope),
+    await openWay('many', `${String(POLICIES)} policies and ${String(PODS)} pods`, scope),
+  ];
+}
+
+async function openWay(name: PolicyWay['name'], what: string, scope: AsyncDisposableStack): Promise<PolicyWay> {
   const node = scope.use(await startNode({ durable: true, mode: 'standalone' }));
   await node.seedPool('own', '10.48.0.0/16');
   const store = await inside(node, async () => {

@@ -1,5 +1,5 @@
 // netplug-sidecar: how long a check takes, what it costs, and what the program takes, fed by the agent's own code.
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -19,6 +19,7 @@ import { until } from '../../../test/support/until.ts';
 import { MALLOC } from '../../images/declared.ts';
 import type { ChecksAsked } from '../ask-checks.ts';
 import { cpuMsIn } from '../process-usage.ts';
+import { readAgain } from '../read-again.ts';
 import type { Figure, Finding, RowOptions } from '../report.ts';
 import { quantile } from '../statistics.ts';
 
@@ -42,7 +43,7 @@ export async function measureSidecar({ candidates }: RowOptions): Promise<Findin
   await using scope = new AsyncDisposableStack();
   const netns = scope.use(await newNetns());
   const few = clusterWith(POLICIES, 1);
-  readAgain();
+  readAgain(SIDECAR);
   const startMs = performance.now();
   const pod = scope.use(await startPod(netns, few));
   const readyMs = performance.now() - startMs;
@@ -153,15 +154,6 @@ async function startPod(netns: TestNetns, { state }: PolicyCluster): Promise<Fed
       server.close();
     },
   };
-}
-
-/**
- * Has the executable read from the disk again, as after a boot. A file that was just written in one piece has larger pages in the cache,
- * and counts 20 MB more for each process that maps it.
- */
-function readAgain(): void {
-  execFileSync('sync', [SIDECAR]);
-  execFileSync('dd', [`if=${SIDECAR}`, 'iflag=nocache', 'count=0', 'status=none']);
 }
 
 async function pssOfTen(): Promise<number> {

@@ -8,6 +8,8 @@ import type { FromNetwork, ToNetwork } from './network-channel.ts';
 const IN_FORCE_MS = 5000;
 /** Time that a DEL waits until nothing matches the addresses any more. */
 const RELEASE_MS = 1000;
+/** Without a reason, one with a stack would be made each time. */
+const ANSWERED = new Error('answered');
 
 interface IsolatorPorts {
   readonly clock: Clock;
@@ -125,7 +127,7 @@ export class PodIsolator implements PodIsolation {
     void this.#ports.clock.sleep(limitMs, AbortSignal.any([signal, over.signal])).then(give, give);
     this.#send?.(message);
     const answer = await promise;
-    over.abort();
+    over.abort(ANSWERED);
     this.#questions.delete(message.id);
     return answer;
   }

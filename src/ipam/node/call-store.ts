@@ -12,7 +12,7 @@ export function callStore(named: Pick<NamedDatastore, 'inner' | 'resolve'>, time
   return {
     isOlder: (version, than) => inner.isOlder(version, than),
     readNodeView: async (node, endpoint, signal) => (await resolve(signal)).readNodeView(node, endpoint, signal),
-    commit: async (changes, signal) => (await resolve(signal)).commit(changes, { signal, time }),
+    commit: async (changes, signal, onDecided) => (await resolve(signal)).commit(changes, { signal, time, onDecided }),
     listEndpoints: async (node, signal) => (await resolve(signal)).listEndpoints(node, signal),
     listClaims: async (within, signal) => {
       const resident = await resolve(signal);

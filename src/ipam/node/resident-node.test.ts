@@ -6,7 +6,9 @@ import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { AllocationStore } from '../../datastore/allocation-store.ts';
+import { formatAddress } from '../../net/address.ts';
 import { assign, dryRunAssign } from '../assign.ts';
+import type { AssignedAddress } from '../plan-assign.ts';
 import { releaseForGood } from '../release.ts';
 import { handleOf } from '../../model/names.ts';
 import { lockOf, nodeName } from '../../../test/support/fixtures.ts';
@@ -32,6 +34,24 @@ describe('a resident node', () => {
     await until(() => !world.held().includes(address ?? ''), 'the release is written');
     expect(new Set(world.calls)).toEqual(new Set(['commit']));
     expect(world.calls.length).toBeLessThanOrEqual(2);
+  });
+
+  it('tells which addresses it has decided while the journal is being written, and before the datastore has them', async () => {
+    world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
+    const decided: string[] = [];
+    let isRecorded = false;
+    const ports = { store: agent.store, clock: systemClock, random: systemRandom, log: silentLog };
+    const request = {
+      ...requestOf('a', {}),
+      onDecided: (assigned: readonly AssignedAddress[]) =>
+        decided.push(...assigned.map(({ address }) => formatAddress(address)), String(isRecorded)),
+    };
+    const assigned = await assign(ports, request, { signal, cleanupSignal: signal });
+    isRecorded = true;
+    expect(decided).toEqual([...assigned.map(({ address }) => formatAddress(address)), 'false']);
   });
 
   it('returns the same address to the same attachment, before and after the write', async () => {

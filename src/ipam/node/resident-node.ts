@@ -64,6 +64,8 @@ export interface ResidentOptions {
 export interface CommitOptions {
   readonly signal: AbortSignal;
   readonly time: TimePhase;
+  /** Called when this node has decided the changes alone, and only waits until they survive a crash. */
+  readonly onDecided?: (() => void) | undefined;
 }
 
 /**
@@ -198,7 +200,7 @@ export class ResidentNode {
   }
 
   /** Writes changes that were planned on a view of this node. `time` measures what the caller waits for. */
-  async commit(changes: readonly Change[], { signal, time }: CommitOptions): Promise<Outcome> {
+  async commit(changes: readonly Change[], { signal, time, onDecided }: CommitOptions): Promise<Outcome> {
     this.#refuseReplaced();
     if (isReleaseBesideView(changes)) return this.inner.commit(changes, signal);
     const writeBehind = this.#writeBehind;
@@ -223,18 +225,20 @@ export class ResidentNode {
     }
     return otherChanges.length > 0 || !isDecidedLocally(entry)
       ? time('flush', async () => writeBehind.write(entry, otherChanges, signal))
-      : this.#decide(entry, { signal, time });
+      : this.#decide(entry, { signal, time, onDecided });
   }
 
   /** Records an entry that this node may decide alone. */
-  async #decide(entry: Entry, { signal, time }: CommitOptions): Promise<Outcome> {
+  async #decide(entry: Entry, { signal, time, onDecided }: CommitOptions): Promise<Outcome> {
     const writeBehind = this.#writeBehind;
     if (writeBehind === undefined) throw this.#problem;
     const startMs = this.#ports.clock.monotonic();
     // Before the journal has it, so that no concurrent call is assigned the same address.
     this.#view.add(entry);
     try {
-      writeBehind.enqueue(entry, await time('journal', async () => this.#journal?.add(entry)));
+      const written = time('journal', async () => this.#journal?.add(entry));
+      onDecided?.();
+      writeBehind.enqueue(entry, await written);
       return 'committed';
     } catch (cause) {
       this.#view.remove([entry]);

@@ -55,7 +55,7 @@ class Bench {
 
   private constructor(database: MemoryDatabase, folder: string) {
     this.plain = openMemoryStore(database);
-    const store = overriding(this.plain, { commit: async (...asked) => this.#commit(...asked) });
+    const store = overriding(this.plain, { commit: async (changes, limit) => this.#commit(changes, limit) });
     const watched = overriding(piecewiseStore(store), {
       readNodeView: async (...asked) => {
         this.#assertAvailable();
