@@ -30,11 +30,14 @@ const loadLater = (seldomUsed: RegExp): Plugin => ({
 /** Of the images of a release, which were built before: the programs inside them have none. */
 const { BUILT_IN_DIGESTS } = process.env;
 
-const OPTIONS = {
+/** How all of them are compiled. */
+export const OPTIONS = {
   define: BUILT_IN_DIGESTS === undefined ? {} : { BUILT_IN_DIGESTS: JSON.stringify(BUILT_IN_DIGESTS) },
   bundle: true,
   platform: 'node',
   target: 'node24',
+  // Both runtimes have it. As esbuild writes it for others, a block in a loop that failed once fails with that error ever after.
+  supported: { using: true },
   format: 'cjs',
   minifySyntax: true,
   minifyWhitespace: true,
