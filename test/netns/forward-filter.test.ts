@@ -1,9 +1,9 @@
 // A firewall that forwards nothing, as Docker and ufw set it up: the doctor names it, and its remedy helps.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { findDroppers, findUnread } from '../../src/apps/ctl/doctor/forward-filter.ts';
+import { findDroppers, findUnread } from '../../src/install/host/firewall/host-filter.ts';
 import { KERNEL_CHECKS } from '../../src/apps/ctl/doctor/kernel-checks.ts';
 import type { KernelFacts } from '../../src/apps/ctl/doctor/kernel-facts.ts';
-import { readForwardFilters, readLegacyFilters } from '../../src/apps/ctl/doctor/read-forward-filters.ts';
+import { readForwardFilters, readLegacyFilters } from '../../src/install/host/firewall/read-filters.ts';
 import { type Finding, judgeAll } from '../../src/checks/check.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';

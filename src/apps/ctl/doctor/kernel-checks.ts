@@ -4,7 +4,7 @@ import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requiremen
 import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
-import type { ForwardDropper } from './forward-filter.ts';
+import type { ForwardDropper } from '../../../install/host/firewall/host-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
 import { describeUnconnected, UNCONNECTED_REMEDY } from '../../../install/host/unconnected-pods.ts';

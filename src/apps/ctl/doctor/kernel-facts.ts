@@ -10,8 +10,13 @@ import { parseCidr } from '../../../net/cidr.ts';
 import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
 import { TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
-import { findDroppers, findUnread, type ForwardDropper, type UnreadFilter } from './forward-filter.ts';
-import { readForwardFilters, readLegacyFilters } from './read-forward-filters.ts';
+import {
+  findDroppers,
+  findUnread,
+  type ForwardDropper,
+  type UnreadFilter,
+} from '../../../install/host/firewall/host-filter.ts';
+import { readForwardFilters, readLegacyFilters } from '../../../install/host/firewall/read-filters.ts';
 import { findUnconnectedPods, type UnconnectedPod } from '../../../install/host/unconnected-pods.ts';
 import type { LeftOver } from '../../../install/host/left-overs.ts';
 import { readDevices, readLeftOvers } from './read-left-overs.ts';

@@ -2,7 +2,7 @@ import { ownValue } from '../../../base/own-value.ts';
 import type { HostElement, HostExpression, HostRule } from '../../../dataplane/packet-tables.ts';
 import { addressFromBytes, type Family } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
-import type { FilterRule } from './forward-filter.ts';
+import type { FilterRule } from './host-filter.ts';
 
 /** A field of the packet in a register. */
 interface Loaded {

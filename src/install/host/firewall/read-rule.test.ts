@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { HostElement, HostExpression } from '../../../dataplane/packet-tables.ts';
-import { findDroppers, findUnread, type ForwardFilter } from './forward-filter.ts';
+import { findDroppers, findUnread, type ForwardFilter } from './host-filter.ts';
 import { readRule } from './read-rule.ts';
 
 const MAPS: Readonly<Record<string, readonly HostElement[]>> = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseCidr } from '../../../net/cidr.ts';
-import { findDroppers, type FilterRule, type ForwardFilter } from './forward-filter.ts';
-import { readLegacyTable } from './read-forward-filters.ts';
+import { findDroppers, type FilterRule, type ForwardFilter } from './host-filter.ts';
+import { readLegacyTable } from './read-filters.ts';
 
 const POOLS = ['10.65.0.0/16', 'fd00:65::/48'].map(parseCidr);
 const BOTH: readonly FilterRule[] = [

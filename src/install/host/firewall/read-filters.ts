@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { ownValue } from '../../../base/own-value.ts';
 import { exec } from '../../../base/exec.ts';
 import type { HostElement, HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
-import { isOwnTable } from '../../../install/packet-tables.ts';
-import type { FilterRule, ForwardFilter } from './forward-filter.ts';
+import { isOwnTable } from '../../packet-tables.ts';
+import type { FilterRule, ForwardFilter } from './host-filter.ts';
 import { readRule } from './read-rule.ts';
 
 /** Numbers of types of sets. */
