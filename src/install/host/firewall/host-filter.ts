@@ -1,14 +1,15 @@
 import { ownValue } from '../../../base/own-value.ts';
-import { FAMILIES } from '../../../net/address.ts';
-import { type Cidr, cidrContains, tryReadCidr } from '../../../net/cidr.ts';
-import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import type { Family } from '../../../net/address.ts';
+import { meetsAll } from './meet-traffic.ts';
+import type { FilteredHook, NeededTraffic } from './traffic.ts';
 
-/** A base chain of the forward hook, with the chains that it calls. */
-export interface ForwardFilter {
+/** A base chain of a host firewall, with the chains that it calls. */
+export interface HostFilter {
   /** Family in nftables; `inet` covers both. */
   readonly family: 'ip' | 'ip6' | 'inet';
   readonly table: string;
   readonly chain: string;
+  readonly hook: FilteredHook;
   /** Whether the chain belongs to legacy iptables, which nftables does not list. */
   readonly isLegacy: boolean;
   readonly policy: 'accept' | 'drop';
@@ -17,89 +18,85 @@ export interface ForwardFilter {
 }
 
 export interface FilterRule {
-  /** Example: `family 4`, `iifname npl*` and `saddr 10.0.0.0/8`; `?` for a match of special packets. */
+  /**
+   * Field and values, after a `!` those that it must not have: `family 4`, `iifname npl*`, `dport 22 4000-5000`. `?` stands for
+   * a match of special packets, `? set known` for one that may match all packets or none.
+   */
   readonly matches: readonly string[];
-  /** `>` and a name jump to a chain; `?` and a name are what was not read; undefined decides nothing. */
+  /**
+   * `>` and a name jump to a chain, `>>` do not come back; `?` and a name are what was not read; undefined decides nothing.
+   */
   readonly action: 'accept' | 'drop' | 'return' | `>${string}` | `?${string}` | undefined;
 }
 
-/** A filter that drops packets of pods. */
-export interface ForwardDropper extends Pick<ForwardFilter, 'family' | 'table' | 'chain' | 'isLegacy'> {
-  /** The chain where a rule of an administrator belongs. */
-  readonly insertInto: string;
-  readonly isUfw: boolean;
+/** What a filter does with packets; after a `?`, why that is not known. */
+export type Verdict = 'accept' | 'drop' | `?${string}`;
+
+/** Reports whether the kernel shows packets of the traffic to the filter. */
+export function concerns({ family, hook }: Pick<HostFilter, 'family' | 'hook'>, traffic: NeededTraffic): boolean {
+  return hook === traffic.hook && (family === 'inet' || familyOf(family) === traffic.family);
 }
 
-/** A filter of which it is not known what it does with packets of pods. */
-export interface UnreadFilter extends Pick<ForwardFilter, 'family' | 'table' | 'chain'> {
-  /** What the doctor does not know. */
-  readonly what: string;
+function familyOf(family: 'ip' | 'ip6'): Family {
+  return family === 'ip' ? 4 : 6;
 }
 
-/** The chain that Docker calls first and leaves to administrators. */
-const DOCKER_USER = 'DOCKER-USER';
-const UFW = 'ufw-before-forward';
-
-/** Returns the filters that drop packets from or to pods in general; rules for special packets do not count. */
-export function findDroppers(filters: readonly ForwardFilter[], pools: readonly Cidr[]): readonly ForwardDropper[] {
-  return filters
-    .filter((filter) => verdictsOf(filter, pools).includes('drop'))
-    .map(({ family, table, chain, isLegacy, rules }) => ({
-      family,
-      table,
-      chain,
-      isLegacy,
-      insertInto: DOCKER_USER in rules ? DOCKER_USER : chain,
-      isUfw: UFW in rules,
-    }));
+/**
+ * Returns what the filter does with the traffic in general: rules for special packets do not count. It is not known where a
+ * rule that may match lets packets escape from one that drops.
+ */
+export function verdictOn(filter: HostFilter, traffic: NeededTraffic): Verdict {
+  const walk = new FilterWalk(filter, traffic);
+  const verdict = walk.verdictOf(filter.chain) ?? filter.policy;
+  return verdict === 'drop' && walk.doubt !== undefined ? `?${walk.doubt}` : verdict;
 }
 
-/** Returns the filters whose verdict about packets of pods depends on what was not read. */
-export function findUnread(filters: readonly ForwardFilter[], pools: readonly Cidr[]): readonly UnreadFilter[] {
-  return filters.flatMap((filter) => {
-    const verdicts = verdictsOf(filter, pools);
-    const what = verdicts.find((verdict) => verdict.startsWith('?'))?.slice(1);
-    const { family, table, chain } = filter;
-    return what === undefined || verdicts.includes('drop') ? [] : [{ family, table, chain, what }];
-  });
-}
+class FilterWalk {
+  /** What may have let packets pass before. */
+  doubt: string | undefined;
+  readonly #rules: HostFilter['rules'];
+  readonly #traffic: NeededTraffic;
+  readonly #known = new Map<string, Verdict | undefined>();
 
-/** Returns the verdicts on packets from pods and to pods, by family. */
-function verdictsOf(filter: ForwardFilter, pools: readonly Cidr[]): readonly Verdict[] {
-  const directions = [
-    { link: `iifname ${HOST_LINK_PREFIX}*`, field: 'saddr' },
-    { link: `oifname ${HOST_LINK_PREFIX}*`, field: 'daddr' },
-  ];
-  const families = FAMILIES.filter((family) => filter.family === 'inet' || (filter.family === 'ip') === (family === 4));
-  return families.flatMap((family) => {
-    const concerned = pools.filter(({ base }) => base.family === family);
-    return directions.map(({ link, field }) => {
-      const isMet = (match: string): boolean =>
-        match === link || match === `family ${String(family)}` || isAround(match, field, concerned);
-      return verdictOf(filter, filter.chain, isMet) ?? filter.policy;
-    });
-  });
-}
-
-function isAround(match: string, field: string, pools: readonly Cidr[]): boolean {
-  const [name, text = ''] = match.split(' ');
-  const range = name === field ? tryReadCidr(text)?.cidr : undefined;
-  return range !== undefined && pools.length > 0 && pools.every((pool) => cidrContains(range, pool));
-}
-
-type Verdict = 'accept' | 'drop' | `?${string}`;
-
-/** Returns the verdict of the chain on a packet that only these matches match. */
-function verdictOf(filter: ForwardFilter, chain: string, isMet: (match: string) => boolean): Verdict | undefined {
-  for (const { matches, action } of ownValue(filter.rules, chain) ?? []) {
-    if (action === undefined || !matches.every(isMet)) continue;
-    if (action === 'return') return undefined;
-    const verdict = isJump(action) ? verdictOf(filter, action.slice(1), isMet) : action;
-    if (verdict !== undefined) return verdict;
+  constructor({ rules }: HostFilter, traffic: NeededTraffic) {
+    this.#rules = rules;
+    this.#traffic = traffic;
   }
-  return undefined;
+
+  /** Returns what the chain decides; undefined where the packet comes back from it. */
+  verdictOf(chain: string): Verdict | undefined {
+    if (!this.#known.has(chain)) this.#known.set(chain, this.#walk(chain));
+    return this.#known.get(chain);
+  }
+
+  #walk(chain: string): Verdict | undefined {
+    for (const { matches, action } of ownValue(this.#rules, chain) ?? []) {
+      const answer = action === undefined ? false : meetsAll(matches, this.#traffic);
+      if (action === undefined || answer === false) continue;
+      if (answer !== true) {
+        if (this.#mayEscapeBy(action)) this.doubt ??= answer;
+        continue;
+      }
+      if (action === 'return') return undefined;
+      if (isGoto(action)) return this.verdictOf(action.slice(2));
+      const verdict = isJump(action) ? this.verdictOf(action.slice(1)) : action;
+      if (verdict !== undefined) return verdict;
+    }
+    return undefined;
+  }
+
+  /** Reports whether packets that the rule matches may pass, or leave the chain. */
+  #mayEscapeBy(action: NonNullable<FilterRule['action']>): boolean {
+    if (isGoto(action)) return this.verdictOf(action.slice(2)) !== 'drop';
+    if (isJump(action)) return this.verdictOf(action.slice(1)) === 'accept';
+    return action === 'accept' || action === 'return';
+  }
 }
 
-function isJump(action: Verdict | `>${string}`): action is `>${string}` {
+function isJump(action: string): action is `>${string}` {
   return action.startsWith('>');
+}
+
+function isGoto(action: string): boolean {
+  return action.startsWith('>>');
 }

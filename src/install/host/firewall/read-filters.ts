@@ -1,139 +1,124 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { ownValue } from '../../../base/own-value.ts';
-import { exec } from '../../../base/exec.ts';
-import type { HostElement, HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
+import type { HostElement, HostRule, HostSet, HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
 import { isOwnTable } from '../../packet-tables.ts';
-import type { FilterRule, ForwardFilter } from './host-filter.ts';
+import type { FilterRule, HostFilter } from './host-filter.ts';
 import { readRule } from './read-rule.ts';
+import { FILTERED_HOOKS, type FilteredHook } from './traffic.ts';
 
 /** Numbers of types of sets. */
-const [INTERFACE_TYPE, VERDICT_TYPE] = [41, 0xffff_ff00];
+const TYPES = { ipv4: 7, ipv6: 8, protocol: 12, port: 13, state: 26, interface: 41, verdict: 0xffff_ff00 } as const;
+/** A program may have as many addresses in a named set as it likes, and links, protocols and ports only as many as there are. */
+const BOUNDED: readonly number[] = [TYPES.protocol, TYPES.port, TYPES.state, TYPES.interface];
+const NFT_SET_ANONYMOUS = 1;
 
-const LEGACY = [
-  { family: 'ip', names: 'ip_tables_names', program: 'iptables-legacy' },
-  { family: 'ip6', names: 'ip6_tables_names', program: 'ip6tables-legacy' },
-] as const;
-
-/** Reads the filter chains of the forward hook of legacy iptables, if its program is there. */
-export async function readLegacyFilters(procDir: string, signal: AbortSignal): Promise<readonly ForwardFilter[]> {
-  return (await Promise.all(LEGACY.map(async (kind) => readLegacy({ ...kind, procDir }, signal)))).flat();
+/** What a filter consists of, read where it is needed: other programs may have a hundred thousand rules. */
+export interface FilterSource extends Pick<PacketTables, 'elements'> {
+  /** Tables with at least their base chains. */
+  readonly tables: readonly Pick<HostTable, 'family' | 'name' | 'chains'>[];
+  readonly rules: (table: TableName, chain: string, signal: AbortSignal) => Promise<readonly HostRule[]>;
+  readonly sets: (table: TableName, signal: AbortSignal) => Promise<readonly HostSet[]>;
 }
 
-/** Returns the filter chains of the forward hook of all programs but netplug, whose own tables drop what policies deny. */
-export async function readForwardFilters(
-  tables: readonly HostTable[],
-  reader: Pick<PacketTables, 'elements'>,
-  signal: AbortSignal,
-): Promise<readonly ForwardFilter[]> {
-  const filters: ForwardFilter[] = [];
-  for (const table of tables) {
+type TableName = Pick<HostTable, 'family' | 'name'>;
+
+/** Returns a source of tables that have been listed whole. */
+export function listedSource(tables: readonly HostTable[], reader: Pick<PacketTables, 'elements'>): FilterSource {
+  const find = ({ family, name }: TableName): HostTable | undefined =>
+    tables.find((table) => table.family === family && table.name === name);
+  return {
+    tables,
+    rules: async (table, chain) => Promise.resolve(find(table)?.chains.find(({ name }) => name === chain)?.rules ?? []),
+    sets: async (table) => Promise.resolve(find(table)?.sets ?? []),
+    elements: async (table, set, signal) => reader.elements(table, set, signal),
+  };
+}
+
+/** Returns a source that asks the kernel for what filters consist of, and for nothing else. */
+export async function kernelSource(tables: PacketTables, signal: AbortSignal): Promise<FilterSource> {
+  return {
+    tables: await tables.listBaseChains(signal),
+    rules: async (table, chain, over) => tables.rulesOf(table, chain, over),
+    sets: async (table, over) => tables.setsOf(table, over),
+    elements: async (table, set, over) => tables.elements(table, set, over),
+  };
+}
+
+/** Returns the filters of all programs but netplug, whose own tables drop what policies deny. */
+export async function readFilters(source: FilterSource, signal: AbortSignal): Promise<readonly HostFilter[]> {
+  const filters: HostFilter[] = [];
+  for (const table of source.tables) {
     const { family } = table;
     if (!isIpFamily(family) || isOwnTable(table)) continue;
     const bases = table.chains.flatMap(({ name, base }) =>
-      base?.type === 'filter' && base.hook === 'forward' ? [{ chain: name, policy: base.policy }] : [],
+      base?.type === 'filter' && isFiltered(base.hook) ? [{ chain: name, hook: base.hook, policy: base.policy }] : [],
     );
     if (bases.length === 0) continue;
-    const chains = readChains(table, await readMaps(table, reader, signal));
+    const reading = new TableReading(table, await source.sets(table, signal), source);
     for (const base of bases)
-      filters.push({ family, table: table.name, ...base, isLegacy: false, rules: calledFrom(base.chain, chains) });
+      filters.push({
+        family,
+        table: table.name,
+        ...base,
+        isLegacy: false,
+        rules: await reading.calledFrom(base.chain, signal),
+      });
   }
   return filters;
 }
 
-function isIpFamily(family: string): family is ForwardFilter['family'] {
+function isIpFamily(family: string): family is HostFilter['family'] {
   return family === 'ip' || family === 'ip6' || family === 'inet';
 }
 
-/** Returns the elements of maps from interfaces to verdicts. */
-async function readMaps(
-  table: HostTable,
-  reader: Pick<PacketTables, 'elements'>,
-  signal: AbortSignal,
-): Promise<ReadonlyMap<string, readonly HostElement[]>> {
-  const maps = new Map<string, readonly HostElement[]>();
-  for (const set of table.sets) {
-    if (set.dataType !== VERDICT_TYPE || set.keyType !== INTERFACE_TYPE) continue;
-    const elements = await reader.elements(table, set, signal);
-    // Ranges contain beginnings of names.
-    if (!elements.some(({ isEnd }) => isEnd === true)) maps.set(set.name, elements);
+function isFiltered(hook: string): hook is FilteredHook {
+  return FILTERED_HOOKS.some((each) => each === hook);
+}
+
+class TableReading {
+  readonly #table: TableName;
+  readonly #source: FilterSource;
+  readonly #sets: ReadonlyMap<string, HostSet>;
+  readonly #elements = new Map<string, readonly HostElement[]>();
+  readonly #chains = new Map<string, readonly FilterRule[]>();
+
+  constructor(table: TableName, sets: readonly HostSet[], source: FilterSource) {
+    this.#table = table;
+    this.#source = source;
+    this.#sets = new Map(sets.map((set) => [set.name, set]));
   }
-  return maps;
-}
 
-type Chains = ReadonlyMap<string, readonly FilterRule[]>;
-
-function readChains({ family, chains }: HostTable, maps: ReadonlyMap<string, readonly HostElement[]>): Chains {
-  const reader = { family, elementsOf: (map: string) => maps.get(map) };
-  return new Map(chains.map(({ name, rules }) => [name, rules.flatMap((rule) => readRule(rule, reader))]));
-}
-
-/** Returns the chain and those that it calls. */
-function calledFrom(first: string, chains: Chains): ForwardFilter['rules'] {
-  const called = new Set([first]);
-  for (const name of called)
-    for (const { action } of chains.get(name) ?? []) if (action?.startsWith('>') === true) called.add(action.slice(1));
-  return Object.fromEntries([...called].map((name) => [name, chains.get(name) ?? []]));
-}
-
-async function readLegacy(
-  { family, names, program, procDir }: (typeof LEGACY)[number] & { readonly procDir: string },
-  signal: AbortSignal,
-): Promise<readonly ForwardFilter[]> {
-  // The program creates a table that it is asked to list, so look in /proc first.
-  const tables = await readFile(join(procDir, 'net', names), 'utf8').catch(() => '');
-  if (!tables.split('\n').includes('filter')) return [];
-  const text = await outputOf(program, ['-S'], signal);
-  return text === undefined ? [] : [readLegacyTable(family, text)];
-}
-
-/** Parses the output of `iptables -S` for the table `filter`. */
-export function readLegacyTable(family: 'ip' | 'ip6', text: string): ForwardFilter {
-  const lines = text.split('\n').map((line) => line.split(' '));
-  const rules = new Map<string, FilterRule[]>();
-  let policy: ForwardFilter['policy'] = 'accept';
-  for (const [command, chain = '', ...words] of lines) {
-    if (command === '-P' && chain === 'FORWARD' && words[0] === 'DROP') policy = 'drop';
-    if (command === '-N') rules.set(chain, rules.get(chain) ?? []);
-    if (command === '-A') rules.set(chain, [...(rules.get(chain) ?? []), readLegacyRule(words)]);
+  /** Returns the rules of the chain and of those that it calls. */
+  async calledFrom(first: string, signal: AbortSignal): Promise<HostFilter['rules']> {
+    const called = new Set([first]);
+    for (const name of called)
+      for (const { action } of await this.#rulesOf(name, signal))
+        if (action?.startsWith('>') === true) called.add(action.replace(/^>+/, ''));
+    return Object.fromEntries([...called].map((name) => [name, this.#chains.get(name) ?? []]));
   }
-  return { family, table: 'filter', chain: 'FORWARD', isLegacy: true, policy, rules: Object.fromEntries(rules) };
-}
 
-const LEGACY_FIELDS: Readonly<Record<string, string>> = {
-  '-i': 'iifname',
-  '-o': 'oifname',
-  '-s': 'saddr',
-  '-d': 'daddr',
-};
-
-function readLegacyRule(words: readonly string[]): FilterRule {
-  const text = words.join(' ').replace(/-m comment --comment ("[^"]*"|\S+) ?/, '');
-  const [conditions = '', target] = text.split(/ ?-[jg] /);
-  const parts = conditions === '' ? [] : conditions.split(' ');
-  const matches: string[] = [];
-  for (let at = 0; at < parts.length; at += 2) {
-    const field = ownValue(LEGACY_FIELDS, parts[at] ?? '');
-    matches.push(field === undefined ? '?' : `${field} ${(parts[at + 1] ?? '').replace(/\+$/, '*')}`);
+  async #rulesOf(chain: string, signal: AbortSignal): Promise<readonly FilterRule[]> {
+    const known = this.#chains.get(chain);
+    if (known !== undefined) return known;
+    const listed = await this.#source.rules(this.#table, chain, signal);
+    for (const { expressions } of listed)
+      for (const { kind, set } of expressions) if (kind === 'lookup') await this.#readSet(String(set), signal);
+    const reader = { family: this.#table.family, elementsOf: (set: string) => this.#elements.get(set) };
+    const rules = listed.flatMap((rule) => readRule(rule, reader));
+    this.#chains.set(chain, rules);
+    return rules;
   }
-  const [name] = target?.split(' ') ?? [];
-  return { matches, action: name === undefined ? undefined : actionNamed(name) };
-}
 
-function actionNamed(name: string): FilterRule['action'] {
-  if (name === 'ACCEPT') return 'accept';
-  if (name === 'RETURN') return 'return';
-  if (name === 'DROP' || name === 'REJECT') return 'drop';
-  return `>${name}`;
-}
-
-/** Returns undefined when the program is missing or fails. */
-async function outputOf(program: string, args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
-  try {
-    const { status, stdout } = await exec(program, args, { signal });
-    return status === 0 ? stdout : undefined;
-  } catch {
-    signal.throwIfAborted();
-    return undefined;
+  async #readSet(name: string, signal: AbortSignal): Promise<void> {
+    const set = this.#sets.get(name);
+    if (set === undefined || this.#elements.has(name) || !isRead(set)) return;
+    const elements = await this.#source.elements(this.#table, set, signal);
+    // Ranges of interfaces contain beginnings of names.
+    if (set.keyType === TYPES.interface && elements.some(({ isEnd }) => isEnd === true)) return;
+    this.#elements.set(name, elements);
   }
+}
+
+function isRead({ keyType, dataType = TYPES.verdict, flags }: HostSet): boolean {
+  const isSmall = BOUNDED.includes(keyType) || (flags & NFT_SET_ANONYMOUS) !== 0;
+  const isKnown = [...BOUNDED, TYPES.ipv4, TYPES.ipv6].includes(keyType);
+  return isKnown && isSmall && dataType === TYPES.verdict;
 }

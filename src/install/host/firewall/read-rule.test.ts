@@ -1,9 +1,23 @@
 import { describe, expect, it } from 'vitest';
 import type { HostElement, HostExpression } from '../../../dataplane/packet-tables.ts';
-import { findDroppers, findUnread, type ForwardFilter } from './host-filter.ts';
+import { type HostFilter, verdictOn } from './host-filter.ts';
 import { readRule } from './read-rule.ts';
+import { trafficOf } from './traffic.ts';
 
 const MAPS: Readonly<Record<string, readonly HostElement[]>> = {
+  __set0: [{ key: '179' }, { key: '4789' }],
+  __set1: [{ key: '4000' }, { key: '5000', isEnd: true }, { key: '0', isEnd: true }],
+  __set2: [
+    { key: '192.0.2.0' },
+    { key: '192.0.2.128', isEnd: true },
+    { key: '198.51.100.7' },
+    { key: '198.51.100.8', isEnd: true },
+  ],
+  __set3: [{ key: '02000000' }, { key: '04000000' }],
+  __map4: [
+    { key: '02000000', value: 'accept' },
+    { key: '01000000', value: 'drop' },
+  ],
   links: [
     { key: 'docker0', value: 'jump containers' },
     { key: '*', value: 'drop' },
@@ -15,13 +29,24 @@ const hex = (text: string): string => Buffer.from(text).toString('hex');
 
 const verdict = (value: string): HostExpression => ({ kind: 'immediate', to: 0, value });
 const incoming: HostExpression = { kind: 'meta', to: 1, key: 'iifname' };
+const source: HostExpression = { kind: 'payload', to: 1, base: 'network', offset: 12, length: 4 };
+const port: HostExpression = { kind: 'payload', to: 1, base: 'transport', offset: 2, length: 2 };
+const states: HostExpression = { kind: 'ct', to: 1, key: 'state' };
+const masked = (mask: string): HostExpression => ({
+  kind: 'bitwise',
+  from: 1,
+  to: 1,
+  length: 4,
+  mask,
+  xor: '00000000',
+});
 const equal = (value: string): HostExpression => ({ kind: 'cmp', from: 1, comparison: '==', value });
 
 describe('a rule of a firewall', () => {
   it.each([
     ['the whole name of an interface', [incoming, equal(hex('eth0\0\0\0'))], ['iifname eth0']],
     ['the beginning of a name', [incoming, equal(hex('npl'))], ['iifname npl*']],
-    ['another interface', [incoming, { ...equal(hex('eth0\0')), comparison: '!=' }], ['?']],
+    ['any other interface', [incoming, { ...equal(hex('eth0\0')), comparison: '!=' }], ['!iifname eth0']],
     [
       'a range by some bytes of the address',
       [{ kind: 'payload', to: 1, base: 'network', offset: 12, length: 1 }, equal('0a')],
@@ -36,28 +61,54 @@ describe('a rule of a firewall', () => {
       ],
       ['daddr 10.64.0.0/10'],
     ],
-    ['states of connections', [{ kind: 'ct', to: 1, key: 'state' }, equal('00000002')], ['?']],
-    ['members of a set', [incoming, { kind: 'lookup', set: 'links', from: 1 }], ['?']],
+    ['a state', [states, equal('08000000')], ['state new']],
     [
-      'a map from states of connections',
-      [
-        { kind: 'ct', to: 1, key: 'state' },
-        { kind: 'lookup', set: 'm', from: 1, to: 0 },
-      ],
-      ['?'],
+      'one of two states',
+      [states, masked('06000000'), { ...equal('00000000'), comparison: '!=' }],
+      ['state established related'],
     ],
-    ['a port', [{ kind: 'payload', to: 1, base: 'transport', offset: 2, length: 2 }, equal('0016')], ['?']],
+    ['none of two states', [states, masked('06000000'), equal('00000000')], ['!state established related']],
+    ['states in a set', [states, { kind: 'lookup', set: '__set3', from: 1 }], ['state established related']],
+    ['members of a set that is not read', [source, { kind: 'lookup', set: 'friends', from: 1 }], ['? set friends']],
+    [
+      'members of a set of ranges',
+      [source, { kind: 'lookup', set: '__set2', from: 1 }],
+      ['saddr 192.0.2.0-192.0.2.127 198.51.100.7-198.51.100.7'],
+    ],
+    ['a protocol', [{ kind: 'meta', to: 1, key: 'l4proto' }, equal('11')], ['protocol 17']],
+    [
+      'a protocol in the header',
+      [{ kind: 'payload', to: 1, base: 'network', offset: 9, length: 1 }, equal('04')],
+      ['protocol 4'],
+    ],
+    ['a port', [port, equal('12b5')], ['dport 4789']],
+    ['all ports from one on', [port, { ...equal('0400'), comparison: '>=' }], ['dport 1024-65535']],
+    [
+      'ports out of a range',
+      [port, { kind: 'range', from: 1, comparison: '!=', first: '0fa0', last: '1388' }],
+      ['!dport 4000-5000'],
+    ],
+    ['ports of a set', [port, { kind: 'lookup', set: '__set0', from: 1 }], ['dport 179 4789']],
+    [
+      'ports that are in no range of a set',
+      [port, { kind: 'lookup', set: '__set1', from: 1, flags: 1 }],
+      ['!dport 4000-4999'],
+    ],
+    ['loopback by its number', [{ kind: 'meta', to: 1, key: 'iif' }, equal('01000000')], ['iif 1']],
+    ['a state that iptables asks for', [{ kind: 'match', name: 'conntrack' }], ['state ?']],
+    ['a set of ipset', [{ kind: 'match', name: 'set' }], ['? a set of ipset']],
+    ['the mark of a packet', [{ kind: 'meta', to: 1, key: 'mark' }, equal('00400000')], ['?']],
   ] as const)('has a match for %s', (_what, expressions, matches) => {
     expect(read('ip', ...expressions, { kind: 'counter' }, verdict('drop'))).toEqual([{ matches, action: 'drop' }]);
   });
 
   it('has the family that it compares in a table of both families', () => {
     const family: HostExpression = { kind: 'meta', to: 1, key: 'nfproto' };
-    const source: HostExpression = { kind: 'payload', to: 1, base: 'network', offset: 8, length: 16 };
-    expect(read('inet', family, equal('0a'), source, equal(`fd${'0'.repeat(30)}`), verdict('accept'))).toEqual([
+    const from: HostExpression = { kind: 'payload', to: 1, base: 'network', offset: 8, length: 16 };
+    expect(read('inet', family, equal('0a'), from, equal(`fd${'0'.repeat(30)}`), verdict('accept'))).toEqual([
       { matches: ['family 6', 'saddr fd00::/128'], action: 'accept' },
     ]);
-    expect(read('inet', source, equal('fd'), verdict('accept'))).toEqual([{ matches: ['?'], action: 'accept' }]);
+    expect(read('inet', from, equal('fd'), verdict('accept'))).toEqual([{ matches: ['?'], action: 'accept' }]);
   });
 
   it('is one for each interface of a map', () => {
@@ -75,16 +126,37 @@ describe('a rule of a firewall', () => {
   ] as const)('is not read to its end with %s', (_what, expression, action) => {
     const [rule] = read('ip', expression, verdict('drop'));
     expect(rule).toEqual({ matches: [], action });
-    const base = { family: 'ip', table: 'wall', chain: 'forward' } as const;
-    const filter: ForwardFilter = { ...base, isLegacy: false, policy: 'drop', rules: { forward: [rule!] } };
-    expect(findDroppers([filter], [])).toEqual([]);
-    expect(findUnread([filter], [])).toEqual([{ ...base, what: action.slice(1) }]);
+    const filter: HostFilter = {
+      family: 'ip',
+      table: 'wall',
+      chain: 'forward',
+      hook: 'forward',
+      isLegacy: false,
+      policy: 'drop',
+      rules: { forward: [rule!] },
+    };
+    const node = {
+      families: new Set([4] as const),
+      pools: [],
+      own: new Map(),
+      peers: [],
+      tunnels: [],
+      bgpPort: undefined,
+    };
     const special = { ...filter, rules: { forward: [{ ...rule!, matches: ['?'] }] } };
-    expect([findDroppers([special], []).length, findUnread([special], [])]).toEqual([1, []]);
+    for (const traffic of trafficOf(node))
+      expect([verdictOn(filter, traffic), verdictOn(special, traffic)]).toEqual([action, 'drop']);
+  });
+
+  it('is one for each state of a map, and comes back from no chain that it goes to', () => {
+    expect(read('inet', states, { kind: 'lookup', set: '__map4', from: 1, to: 0 })).toEqual([
+      { matches: ['state established'], action: 'accept' },
+      { matches: ['state invalid'], action: 'drop' },
+    ]);
+    expect(read('ip', verdict('goto end'))).toEqual([{ matches: [], action: '>>end' }]);
   });
 
   it('is not read to its end with a map of addresses, or with one of interfaces that was not read', () => {
-    const source: HostExpression = { kind: 'payload', to: 1, base: 'network', offset: 12, length: 4 };
     for (const load of [incoming, source]) {
       const [rule] = read('ip', load, { kind: 'lookup', set: 'callers', from: 1, to: 0 });
       expect(rule).toEqual({ matches: [], action: '?map callers' });

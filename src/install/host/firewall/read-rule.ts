@@ -3,10 +3,11 @@ import type { HostElement, HostExpression, HostRule } from '../../../dataplane/p
 import { addressFromBytes, type Family } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 import type { FilterRule } from './host-filter.ts';
+import { comparedPorts, spansOf, statesIn } from './rule-values.ts';
 
 /** A field of the packet in a register. */
 interface Loaded {
-  /** `iifname`, `oifname`, `nfproto`, `saddr` or `daddr`; undefined for what the packets of pods have not in common. */
+  /** A field of the matches of `FilterRule`, or `nfproto`; undefined for what only special packets have. */
   readonly field?: string | undefined;
   readonly family?: Family;
   /** The bits that a comparison regards, in hexadecimal digits. */
@@ -15,16 +16,30 @@ interface Loaded {
 
 export interface RuleReader {
   readonly family: string;
-  /** Returns the elements of a map from interfaces to verdicts; undefined for a map that is not read. */
-  readonly elementsOf: (map: string) => readonly HostElement[] | undefined;
+  /** Returns the elements of a set, or of a map to verdicts; undefined for one that is not read. */
+  readonly elementsOf: (set: string) => readonly HostElement[] | undefined;
 }
 
-const FIELDS: readonly unknown[] = ['iifname', 'oifname', 'nfproto'];
-/** Offsets of addresses in the header, by family. */
+/** Fields by the keys of `meta` and `ct`. */
+const FIELDS: Readonly<Record<string, string>> = {
+  iifname: 'iifname',
+  oifname: 'oifname',
+  iif: 'iif',
+  oif: 'oif',
+  nfproto: 'nfproto',
+  l4proto: 'protocol',
+  state: 'state',
+};
+/** Fields by their offsets in the header, by family. */
 const ADDRESSES: Readonly<Record<Family, Readonly<Record<number, string>>>> = {
   4: { 12: 'saddr', 16: 'daddr' },
   6: { 8: 'saddr', 24: 'daddr' },
 };
+const PROTOCOLS: Readonly<Record<Family, number>> = { 4: 9, 6: 6 };
+const PORTS: Readonly<Record<number, string>> = { 0: 'sport', 2: 'dport' };
+const NFT_LOOKUP_INVERTED = 1;
+/** Matches of iptables that say as much about packets as no match, and those whose content is that of `state`. */
+const [EMPTY_MATCHES, STATE_MATCHES]: readonly (readonly unknown[])[] = [['comment'], ['conntrack', 'state']];
 const ADDRESS_BYTES: Readonly<Record<Family, number>> = { 4: 4, 6: 16 };
 const TABLE_FAMILIES: Readonly<Record<string, Family>> = { ip: 4, ip6: 6 };
 /** The kernel's numbers of families, in hexadecimal digits. */
@@ -59,10 +74,11 @@ class RuleReading {
     const { kind, content, from, to } = expression;
     const loaded = this.#registers.get(Number(from)) ?? {};
     switch (content ?? kind) {
+      case 'ct':
       case 'meta':
-        return this.#load(to, FIELDS.includes(expression['key']) ? { field: String(expression['key']) } : {});
+        return this.#load(to, { field: ownValue(FIELDS, String(expression['key'])) });
       case 'payload':
-        return this.#load(to, this.#addressIn(expression));
+        return this.#load(to, this.#fieldIn(expression));
       case 'bitwise':
         return this.#load(to, maskedBy(expression, loaded));
       case 'lookup':
@@ -81,17 +97,16 @@ class RuleReading {
         else if (!HARMLESS_TARGETS.includes(expression['name'])) this.#leave(`target ${String(expression['name'])}`);
         return;
       case 'match':
-        if (expression['name'] !== 'comment') this.matches.push('?');
-        return;
+        return this.#match(expression['name']);
+      case 'range':
+        return this.#compareRange(expression, loaded);
       case 'connlimit':
       case 'dynset':
       case 'limit':
       case 'quota':
-      case 'range':
         this.matches.push('?');
         return;
       case 'byteorder':
-      case 'ct':
       case 'exthdr':
       case 'fib':
       case 'hash':
@@ -125,39 +140,83 @@ class RuleReading {
     this.action ??= `?${what}`;
   }
 
-  #addressIn({ base, offset, length }: HostExpression): Loaded {
-    const family = this.#family;
-    if (family === undefined || base !== 'network' || Number(length) > ADDRESS_BYTES[family]) return {};
-    return { field: ADDRESSES[family][Number(offset)], family };
+  #match(name: string | number | undefined): void {
+    if (EMPTY_MATCHES?.includes(name) === true) return;
+    if (name === 'set') this.matches.push('? a set of ipset');
+    else this.matches.push(STATE_MATCHES?.includes(name) === true ? 'state ?' : '?');
   }
 
-  /** A map that decides by what the packets of pods have not in common is a match of special packets. */
-  #lookUp({ to, set }: HostExpression, { field }: Loaded): void {
-    const isDeciding = to === 0;
-    if (to !== undefined && !isDeciding) this.#load(to, {});
-    else if (!isDeciding || field === undefined) this.matches.push('?');
-    else {
-      const elements = field.endsWith('ifname') ? this.#reader.elementsOf(String(set)) : undefined;
-      if (elements === undefined) this.#leave(`map ${String(set)}`);
-      else this.dispatched = elements.map((element) => ruleOf(element, field));
-    }
+  #fieldIn({ base, offset, length }: HostExpression): Loaded {
+    const [at, bytes] = [Number(offset), Number(length)];
+    if (base === 'transport') return bytes === 2 ? { field: PORTS[at] } : {};
+    const family = this.#family;
+    if (family === undefined || base !== 'network' || bytes > ADDRESS_BYTES[family]) return {};
+    if (at === PROTOCOLS[family] && bytes === 1) return { field: 'protocol' };
+    return { field: ADDRESSES[family][at], family };
+  }
+
+  /** A map that decides by what is not read is a match of special packets, which it may accept. */
+  #lookUp({ to, set, flags }: HostExpression, { field, mask }: Loaded): void {
+    if (to !== undefined && to !== 0) return this.#load(to, {});
+    const isRead = field !== undefined && field !== 'nfproto' && mask === undefined;
+    const elements = isRead ? this.#reader.elementsOf(String(set)) : undefined;
+    const spans = elements && field !== undefined ? spansOf(elements, field) : undefined;
+    if (to === undefined) {
+      const sign = (Number(flags ?? 0) & NFT_LOOKUP_INVERTED) === 0 ? '' : '!';
+      if (spans !== undefined)
+        this.matches.push([`${sign}${String(field)}`, ...spans.map(({ text }) => text)].join(' '));
+      else this.matches.push(isRead ? `? set ${String(set)}` : '?');
+    } else if (spans !== undefined) this.dispatched = spans.map((span) => ruleOf(span, String(field)));
+    else if (isLinkOrAddress(field)) this.#leave(`map ${String(set)}`);
+    else this.dispatched = [{ matches: ['?'], action: 'accept' }];
   }
 
   #compare({ comparison, value }: HostExpression, loaded: Loaded): void {
-    const text = comparison === '==' ? comparedText(String(value), loaded) : '?';
-    if (text.startsWith('family ')) this.#family = text === 'family 4' ? 4 : 6;
+    const text = comparedText({ comparison: String(comparison), value: String(value) }, loaded);
+    if (text === 'family 4' || text === 'family 6') this.#family = text === 'family 4' ? 4 : 6;
     this.matches.push(text);
   }
+
+  #compareRange({ comparison, first, last }: HostExpression, { field }: Loaded): void {
+    const sign = comparison === '==' ? '' : '!';
+    const isNumber = field === 'dport' || field === 'sport' || field === 'protocol';
+    const bounds = [first, last].map((each) => Number.parseInt(String(each), 16));
+    this.matches.push(isNumber ? `${sign}${field} ${bounds.join('-')}` : '?');
+  }
+}
+
+function isLinkOrAddress(field: string | undefined): boolean {
+  return field !== undefined && ['iifname', 'oifname', 'saddr', 'daddr'].includes(field);
 }
 
 function maskedBy({ mask, xor }: HostExpression, loaded: Loaded): Loaded {
   return typeof mask === 'string' && /^0*$/.test(String(xor)) ? { ...loaded, mask } : {};
 }
 
+interface Comparison {
+  readonly comparison: string;
+  /** In hexadecimal digits. */
+  readonly value: string;
+}
+
 /** Returns the match in the form of `FilterRule`. */
-function comparedText(value: string, { field, family, mask }: Loaded): string {
+function comparedText({ comparison, value }: Comparison, { field, family, mask }: Loaded): string {
+  if (field === 'state') return statesIn({ comparison, value, mask });
+  if (field === 'dport' || field === 'sport' || field === 'protocol')
+    return mask === undefined ? comparedPorts(field, comparison, value) : '?';
+  if (comparison !== '==' && comparison !== '!=') return '?';
+  const text = equalText(value, {
+    field,
+    ...(family === undefined ? {} : { family }),
+    ...(mask === undefined ? {} : { mask }),
+  });
+  return text === '?' || comparison === '==' ? text : `!${text}`;
+}
+
+function equalText(value: string, { field, family, mask }: Loaded): string {
   const bytes = Buffer.from(value, 'hex');
   if (field === 'nfproto') return `family ${String(ownValue(FAMILIES, value) ?? '?')}`;
+  if (field === 'iif' || field === 'oif') return bytes.length === 4 ? `${field} ${String(bytes.readUInt32LE())}` : '?';
   if (field === 'iifname' || field === 'oifname') {
     const end = bytes.indexOf(0);
     // Without its end, it is what the name begins with.
@@ -172,13 +231,14 @@ function comparedText(value: string, { field, family, mask }: Loaded): string {
 }
 
 /** An element for everything else has the key `*`. */
-function ruleOf({ key, value }: HostElement, field: string): FilterRule {
-  return { matches: key === '*' ? [] : [`${field} ${key}`], action: actionOf(value ?? '') };
+function ruleOf({ text, verdict }: { readonly text: string; readonly verdict: string }, field: string): FilterRule {
+  return { matches: text === '*' ? [] : [`${field} ${text}`], action: actionOf(verdict) };
 }
 
 function actionOf(verdict: string): FilterRule['action'] {
   const [kind = '', chain] = verdict.split(' ');
   if (kind === 'accept' || kind === 'drop' || kind === 'return') return kind;
   if (kind === 'continue' || kind === 'break') return undefined;
-  return chain === undefined ? `?${verdict}` : `>${chain}`;
+  if (chain === undefined) return `?${verdict}`;
+  return kind === 'goto' ? `>>${chain}` : `>${chain}`;
 }

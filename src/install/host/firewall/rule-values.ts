@@ -1,0 +1,120 @@
+import type { HostElement } from '../../../dataplane/packet-tables.ts';
+import { type Address, bitsOf, formatAddress, tryParseAddress } from '../../../net/address.ts';
+
+/** The bits by which the kernel tells states of connections. */
+const STATES: readonly (readonly [bit: number, name: string])[] = [
+  [0x01, 'invalid'],
+  [0x02, 'established'],
+  [0x04, 'related'],
+  [0x08, 'new'],
+  [0x40, 'untracked'],
+];
+const MOST = 65_535;
+
+/** Returns the match of a comparison of states, whose bytes are in the order of this machine. */
+export function statesIn({
+  comparison,
+  value,
+  mask,
+}: {
+  readonly comparison: string;
+  readonly value: string;
+  readonly mask: string | undefined;
+}): string {
+  const isZero = /^0*$/.test(value);
+  const names = namesOf(mask !== undefined && isZero ? mask : value);
+  const isEqual = comparison === '==';
+  if (names === undefined || (!isEqual && comparison !== '!=') || (mask !== undefined && !isZero)) return '?';
+  // Of a mask, what is not zero has one of the bits.
+  const isNegated = mask === undefined ? !isEqual : isEqual;
+  return `${isNegated ? '!' : ''}state ${names}`;
+}
+
+function namesOf(digits: string): string | undefined {
+  const bytes = Buffer.from(digits, 'hex');
+  if (bytes.length !== 4) return undefined;
+  const bits = bytes.readUInt32LE();
+  return STATES.flatMap(([bit, name]) => ((bits & bit) === 0 ? [] : [name])).join(' ');
+}
+
+/** Returns the match of a comparison of a number in network byte order. */
+export function comparedPorts(field: string, comparison: string, value: string): string {
+  const number = Number.parseInt(value, 16);
+  switch (comparison) {
+    case '==':
+      return `${field} ${String(number)}`;
+    case '!=':
+      return `!${field} ${String(number)}`;
+    case '<':
+      return `${field} 0-${String(number - 1)}`;
+    case '<=':
+      return `${field} 0-${String(number)}`;
+    case '>':
+      return `${field} ${String(number + 1)}-${String(MOST)}`;
+    case '>=':
+      return `${field} ${String(number)}-${String(MOST)}`;
+    default:
+      return '?';
+  }
+}
+
+export interface ElementSpan {
+  /** A value of the matches of `FilterRule`, also `first-last`; `*` is everything else. */
+  readonly text: string;
+  readonly verdict: string;
+}
+
+/** Returns the elements of a set for the field; undefined where they are not read. Ranges of interfaces are beginnings of names. */
+export function spansOf(elements: readonly HostElement[], field: string): readonly ElementSpan[] | undefined {
+  if (elements.some(({ last }) => last !== undefined)) return undefined;
+  if (!elements.some(({ isEnd }) => isEnd === true))
+    return elements.map(({ key, value = '' }) => ({ text: textOf(key, field), verdict: value }));
+  return pairsOf(elements, field);
+}
+
+function textOf(key: string, field: string): string {
+  if (key === '*') return key;
+  if (field === 'state') return namesOf(key) ?? '?';
+  return field === 'saddr' || field === 'daddr' ? `${key}/${key.includes(':') ? '128' : '32'}` : key;
+}
+
+/** A range ends before the element that ends it. */
+function pairsOf(elements: readonly HostElement[], field: string): readonly ElementSpan[] | undefined {
+  const bounds = elements
+    .filter(({ key }) => key !== '*')
+    .map((element) => ({ element, at: pointOf(element.key, field) }));
+  const points = bounds.flatMap(({ element, at }) => (at === undefined ? [] : [{ element, at }]));
+  if (points.length < bounds.length) return undefined;
+  points.sort((a, b) =>
+    a.at.value === b.at.value
+      ? Number(b.element.isEnd ?? 0) - Number(a.element.isEnd ?? 0)
+      : a.at.value < b.at.value
+        ? -1
+        : 1,
+  );
+  const rest = elements.filter(({ key }) => key === '*').map(({ value = '' }) => ({ text: '*', verdict: value }));
+  const ranges = points.flatMap(({ element, at }, index): ElementSpan[] => {
+    if (element.isEnd === true) return [];
+    const end = points[index + 1];
+    const last = end === undefined ? at.last : end.at.value - 1n;
+    return [{ text: `${at.format(at.value)}-${at.format(last)}`, verdict: element.value ?? '' }];
+  });
+  return [...ranges, ...rest];
+}
+
+interface Point {
+  readonly value: bigint;
+  /** The greatest value of the field. */
+  readonly last: bigint;
+  readonly format: (value: bigint) => string;
+}
+
+function pointOf(key: string, field: string): Point | undefined {
+  if (field === 'dport' || field === 'sport' || field === 'protocol')
+    return /^\d+$/.test(key) ? { value: BigInt(key), last: BigInt(MOST), format: String } : undefined;
+  const address: Address | undefined = field === 'saddr' || field === 'daddr' ? tryParseAddress(key) : undefined;
+  if (address === undefined) return undefined;
+  const { family, value } = address;
+  const last = (1n << BigInt(bitsOf(family))) - 1n;
+  return { value, last, format: (each) => formatAddress({ family, value: each }) };
+}
