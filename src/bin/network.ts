@@ -11,6 +11,7 @@ import { SettingsFollower } from '../apps/agent/network/policy/follow-settings.t
 import { flowJudge } from '../apps/agent/network/flows/judge-flow.ts';
 import { DatastoreServers } from '../apps/agent/network/policy/datastore-servers.ts';
 import { hostEndpointsToward } from '../apps/agent/network/flows/host-endpoints-toward.ts';
+import { FIREWALL_INSPECTION } from '../apps/agent/network/host/inspect-firewall.ts';
 import { type HostReading, readHost } from '../apps/agent/network/host/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
@@ -60,6 +61,7 @@ import { attachmentWatchIn } from './attachment-watch-in.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { denialEventsIn } from './denial-events.ts';
 import { openTypha, usesTypha } from './fan-out.ts';
+import { hostInspectorIn } from './host-inspector-in.ts';
 import { hostPortsIn } from './host-ports-in.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { networkSettingsIn } from './network-settings.ts';
@@ -184,7 +186,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   };
   const onChange = (changed: EffectiveSettings): void => {
     applySettings(changed);
-    if (network instanceof NodeNetwork) network.renewTunnels();
+    if (network instanceof NodeNetwork) network.renew('settings');
     policy.configure(changed);
     sidecars.renewSettings();
   };
@@ -280,7 +282,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     save: async (text) => writeFileAtomically(serverMemory(env), { text, mode: 0o600 }),
     onChange: () => {
       policy.noteHostChange();
-      if (network instanceof NodeNetwork) network.renewServers();
+      if (network instanceof NodeNetwork) network.renew('servers');
     },
   });
   using ruleCounters = new OpenedOnce(() => NftPolicyFilter.open());
@@ -324,6 +326,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     kept: new GuardFile(join(runDir, 'guards.json'), systemClock),
     onRequests: (endpoint, requests) => flows.noteRequests(endpoint, requests),
   });
+  const inspector = hostInspectorIn({ ...base, host, network });
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
     send,
@@ -348,10 +351,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           const repaired = await Promise.all([network.compareTables(names), isOfPolicies && policy.compare()]);
           return repaired.includes(true);
         },
+        onOthers: () => inspector.request(FIREWALL_INSPECTION),
         ownProgram: await ownProgramName(),
       },
       PACKET_TABLES,
     ),
+    host: inspector,
     threads: new ThreadPoolWatch(systemClock),
     fanOut: typha === undefined ? undefined : { ...systemClock, standing: () => typha.standing },
     findServers: async (signal) => {
