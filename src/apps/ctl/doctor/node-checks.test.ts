@@ -53,6 +53,12 @@ describe('doctor checks of the agent', () => {
   });
 });
 
+it('leave what the agent says of the firewall to the check that judges it now', () => {
+  const said = { ...problem('error'), code: 'kernel/tunnel-dropped' };
+  const facts = { ...AGENT, network: { ...NETWORK, problems: [said, problem('error')] } };
+  expect(AGENT_CHECKS.flatMap(({ judge }) => judge(facts))).toEqual([{ found: 'routes: refused' }]);
+});
+
 function problem(severity: 'error' | 'warning'): ShownNetwork['problems'][number] {
   return { code: 'network/failing', severity, text: 'routes: refused', since: '2026-12-01T09:00:00Z' };
 }

@@ -5,9 +5,11 @@ import { concerns, type HostFilter, verdictOn } from './host-filter.ts';
 import type { UnreadTable } from './read-legacy-filters.ts';
 import { type NodeTraffic, type NeededTraffic, type TrafficKind, trafficOf } from './traffic.ts';
 
+export const FIREWALL_CODES = ['kernel/forward-dropped', 'kernel/tunnel-dropped', 'kernel/bgp-dropped'] as const;
+
 /** Packets that a chain of the host firewall drops. */
 export interface FirewallFault {
-  readonly code: 'kernel/forward-dropped' | 'kernel/tunnel-dropped' | 'kernel/bgp-dropped';
+  readonly code: (typeof FIREWALL_CODES)[number];
   readonly found: string;
   readonly remedy: string;
   /** A command that accepts the packets; undefined where a name of the chain does not fit in one as it is. */
