@@ -126,6 +126,48 @@ const FIREWALLS: readonly Firewall[] = [
     kinds: ['vxlan4'],
   },
   {
+    what: 'the chains of ufw',
+    setUp: `iptables-nft-restore --noflush <<'END'
+*filter
+:ufw-before-input -
+:ufw-not-local -
+:ufw-user-input -
+-A INPUT -j ufw-before-input
+-A INPUT -j ufw-user-input
+-A INPUT -j DROP
+-A ufw-before-input -i lo -j ACCEPT
+-A ufw-before-input -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A ufw-before-input -m conntrack --ctstate INVALID -j DROP
+-A ufw-before-input -p icmp -j ACCEPT
+-A ufw-before-input -p 4 -j ACCEPT
+-A ufw-before-input -j ufw-not-local
+-A ufw-not-local -m addrtype --dst-type LOCAL -j RETURN
+-A ufw-not-local -m addrtype --dst-type MULTICAST -j RETURN
+-A ufw-not-local -m limit --limit 3/min --limit-burst 10 -j LOG
+-A ufw-not-local -j DROP
+-A ufw-user-input -p tcp -j ACCEPT
+COMMIT
+END`,
+    found: 'chain INPUT of table "ip filter" drops VXLAN (UDP 4789) from other nodes',
+    kinds: ['vxlan4'],
+  },
+  {
+    what: 'the input of firewalld',
+    setUp: `nft 'table inet firewalld {
+      chain filter_INPUT { type filter hook input priority filter + 10; policy accept
+        ct state { established, related } accept; ct status dnat accept; iifname "lo" accept
+        ct state vmap { invalid : drop }; jump filter_INPUT_ZONES; reject with icmpx admin-prohibited; }
+      chain filter_INPUT_ZONES { iifname "eth9" goto filter_IN_trusted; goto filter_IN_public; }
+      chain filter_IN_trusted { accept; }
+      chain filter_IN_public { jump filter_IN_public_allow; meta l4proto { icmp, ipv6-icmp } accept
+        reject with icmpx admin-prohibited; }
+      chain filter_IN_public_allow { tcp dport 1-65535 ct state new accept; meta l4proto 4 accept
+        ip6 daddr fe80::/64 udp dport 546 accept; }
+    }'`,
+    found: 'chain filter_INPUT of table "inet firewalld" drops VXLAN (UDP 4789) from other nodes',
+    kinds: ['vxlan4', 'vxlan6'],
+  },
+  {
     what: 'a list of ports in nftables',
     setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; policy drop;
       ct state vmap { invalid : drop, related : accept }; iif lo accept; ${ICMP} meta l4proto { tcp, 4 } accept

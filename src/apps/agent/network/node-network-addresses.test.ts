@@ -104,7 +104,7 @@ describe('the address of a node', () => {
       'error: Cannot find an IPv4 address of the node: no interface that is up has one that counts; 192.0.2.1 of interface "br-ex" is skipped, because Docker names interfaces so (If that is the address of the node, choose it with NETPLUG_IP: "cidr=192.0.2.0/24")',
     );
     await b.stop();
-    const spec = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] };
+    const spec: NodeSpec = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] };
     await store.createResource({ ...nodeOf('a'), spec }, never);
     const a = startNode('a', { store, host: bridged() });
     await works(a);

@@ -142,6 +142,8 @@ describe('filters of what a node receives', () => {
     ],
     ['answers accepted', inputWith([{ matches: ['state established related'], action: 'accept' }])],
     ['answers accepted by a match of iptables', inputWith([{ matches: ['state ?'], action: 'accept' }])],
+    ['translated packets accepted', inputWith([{ matches: ['status any'], action: 'accept' }])],
+    ['packets for other hosts accepted', inputWith([{ matches: ['!daddrtype local'], action: 'accept' }])],
     ['loopback accepted', inputWith([{ matches: ['iif 1'], action: 'accept' }])],
     ['other ports accepted', inputWith([{ matches: ['protocol 17', 'dport 53 8472'], action: 'accept' }])],
     ['the port of another protocol accepted', inputWith([{ matches: ['protocol 6', 'dport 4789'], action: 'accept' }])],
@@ -172,6 +174,18 @@ describe('filters of what a node receives', () => {
     ['the port accepted', inputWith([{ matches: ['protocol 17', 'dport 4000-5000'], action: 'accept' }])],
     ['new flows accepted', inputWith([{ matches: ['state established new'], action: 'accept' }])],
     ['the nodes accepted', inputWith([{ matches: ['saddr 192.0.2.0-192.0.2.255'], action: 'accept' }])],
+    [
+      'packets for this host let back from a chain that drops',
+      inputWith([{ matches: [], action: '>NOT-LOCAL' }], {
+        policy: 'accept',
+        rules: {
+          'NOT-LOCAL': [
+            { matches: ['daddrtype local'], action: 'return' },
+            { matches: [], action: 'drop' },
+          ],
+        },
+      }),
+    ],
     ['other nodes dropped', inputWith([{ matches: ['!saddr 192.0.2.0/24'], action: 'drop' }], { policy: 'accept' })],
     ['special packets dropped', inputWith([{ matches: ['?'], action: 'drop' }], { policy: 'accept' })],
     [

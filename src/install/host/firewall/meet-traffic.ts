@@ -61,6 +61,11 @@ function coverageOf(field: string, values: readonly string[], traffic: NeededTra
     }
     case 'state':
       return stateIn(values, traffic);
+    case 'status':
+      return traffic.kind === 'ipip' ? undefined : 'none';
+    case 'daddrtype':
+      // Packets of pods are for other hosts, and what nodes receive is for them.
+      return allOrNone(values.includes(traffic.hook === 'input' ? 'local' : 'unicast'));
     default:
       return undefined;
   }

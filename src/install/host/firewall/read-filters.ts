@@ -9,6 +9,8 @@ const TYPES = { ipv4: 7, ipv6: 8, protocol: 12, port: 13, state: 26, interface: 
 /** A program may have as many addresses in a named set as it likes, and links, protocols and ports only as many as there are. */
 const BOUNDED: readonly number[] = [TYPES.protocol, TYPES.port, TYPES.state, TYPES.interface];
 const NFT_SET_ANONYMOUS = 1;
+/** The number of a concatenation has those of its parts, each so much greater. */
+const TYPES_PER_PART = 64;
 
 /** What a filter consists of, read where it is needed: other programs may have a hundred thousand rules. */
 export interface FilterSource extends Pick<PacketTables, 'elements'> {
@@ -101,7 +103,11 @@ class TableReading {
     const listed = await this.#source.rules(this.#table, chain, signal);
     for (const { expressions } of listed)
       for (const { kind, set } of expressions) if (kind === 'lookup') await this.#readSet(String(set), signal);
-    const reader = { family: this.#table.family, elementsOf: (set: string) => this.#elements.get(set) };
+    const reader = {
+      family: this.#table.family,
+      elementsOf: (set: string) => this.#elements.get(set),
+      isConcatenated: (set: string) => (this.#sets.get(set)?.keyType ?? 0) >= TYPES_PER_PART,
+    };
     const rules = listed.flatMap((rule) => readRule(rule, reader));
     this.#chains.set(chain, rules);
     return rules;

@@ -13,6 +13,7 @@ const LINES = [
   '-A INPUT -p tcp -m multiport --dports 22,4000:5000 -m conntrack --ctstate NEW -j ACCEPT',
   '-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
   '-A INPUT -m set --match-set friends src -j ACCEPT',
+  '-A INPUT -m addrtype --dst-type LOCAL -j RETURN',
   '-A FORWARD -j DOCKER-USER',
   '-A FORWARD ! -i docker0 -o docker0 -j DROP',
   '-A DOCKER-USER -i npl+ -m comment --comment "pods of this -j node" -j ACCEPT',
@@ -33,6 +34,7 @@ describe('tables of legacy iptables', () => {
           { matches: ['protocol 6', 'dport 22 4000-5000', 'state new'], action: 'accept' },
           { matches: ['state related established'], action: 'accept' },
           { matches: ['? a set of ipset'], action: 'accept' },
+          { matches: ['daddrtype local'], action: 'return' },
         ],
       },
     });

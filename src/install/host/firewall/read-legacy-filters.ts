@@ -97,7 +97,9 @@ const FIELDS: Readonly<Record<string, string>> = {
   '--dports': 'dport',
   '--sport': 'sport',
   '--sports': 'sport',
+  '--dst-type': 'daddrtype',
   '--ctstate': 'state',
+  '--ctstatus': 'status',
   '--state': 'state',
 };
 const PROTOCOLS: Readonly<Record<string, string>> = {
@@ -109,7 +111,7 @@ const PROTOCOLS: Readonly<Record<string, string>> = {
   sctp: '132',
 };
 /** Modules whose options are read. */
-const MODULES: readonly unknown[] = ['comment', 'conntrack', 'multiport', 'sctp', 'state', 'tcp', 'udp'];
+const MODULES: readonly unknown[] = ['addrtype', 'comment', 'conntrack', 'multiport', 'sctp', 'state', 'tcp', 'udp'];
 
 function readLegacyRule(words: readonly string[]): FilterRule {
   const text = words.join(' ').replace(/--comment ("(\\.|[^"\\])*"|\S+) ?/, '');
@@ -133,7 +135,7 @@ function matchOf(option: string): readonly string[] {
 function valuesOf(field: string, value: string): string {
   if (field === 'iifname' || field === 'oifname') return value.replace(/\+$/, '*');
   if (field === 'protocol') return ownValue(PROTOCOLS, value) ?? value;
-  if (field === 'state') return value.toLowerCase().replaceAll(',', ' ');
+  if (field === 'state' || field === 'daddrtype') return value.toLowerCase().replaceAll(',', ' ');
   return value.replaceAll(':', field.endsWith('port') ? '-' : ':').replaceAll(',', ' ');
 }
 

@@ -24,7 +24,10 @@ const MAPS: Readonly<Record<string, readonly HostElement[]>> = {
   ],
 };
 const read = (family: string, ...expressions: readonly HostExpression[]) =>
-  readRule({ expressions }, { family, elementsOf: (map) => MAPS[map] });
+  readRule(
+    { expressions },
+    { family, elementsOf: (map) => MAPS[map], isConcatenated: (map) => map.startsWith('pairs') },
+  );
 const hex = (text: string): string => Buffer.from(text).toString('hex');
 
 const verdict = (value: string): HostExpression => ({ kind: 'immediate', to: 0, value });
@@ -95,6 +98,28 @@ describe('a rule of a firewall', () => {
       ['!dport 4000-4999'],
     ],
     ['loopback by its number', [{ kind: 'meta', to: 1, key: 'iif' }, equal('01000000')], ['iif 1']],
+    [
+      'translated packets',
+      [{ kind: 'ct', to: 1, key: 'status' }, masked('20000000'), { ...equal('00000000'), comparison: '!=' }],
+      ['status any'],
+    ],
+    ['packets for this host', [{ kind: 'fib', to: 1, result: 3, flags: 2 }, equal('02000000')], ['daddrtype local']],
+    [
+      'packets for no other host',
+      [{ kind: 'match', name: 'addrtype', sourceTypes: 0, destinationTypes: 0x24, flags: 0 }],
+      ['daddrtype local multicast'],
+    ],
+    [
+      'packets from this host',
+      [{ kind: 'match', name: 'addrtype', sourceTypes: 4, destinationTypes: 0, flags: 0 }],
+      ['?'],
+    ],
+    [
+      'states of iptables',
+      [{ kind: 'match', name: 'conntrack', flags: 1, inverted: 1, states: 0x86 }],
+      ['!state established related translated'],
+    ],
+    ['members of a set of pairs', [source, { kind: 'lookup', set: 'pairs', from: 1 }], ['?']],
     ['a state that iptables asks for', [{ kind: 'match', name: 'conntrack' }], ['state ?']],
     ['a set of ipset', [{ kind: 'match', name: 'set' }], ['? a set of ipset']],
     ['the mark of a packet', [{ kind: 'meta', to: 1, key: 'mark' }, equal('00400000')], ['?']],
@@ -161,6 +186,12 @@ describe('a rule of a firewall', () => {
       const [rule] = read('ip', load, { kind: 'lookup', set: 'callers', from: 1, to: 0 });
       expect(rule).toEqual({ matches: [], action: '?map callers' });
     }
+  });
+
+  it('is one of special packets with a map of pairs', () => {
+    expect(read('ip', source, { kind: 'lookup', set: 'pairs', from: 1, to: 0 })).toEqual([
+      { matches: ['?'], action: 'accept' },
+    ]);
   });
 
   it.each(['LOG', 'REJECT'])('decides with the target %s of iptables what iptables does', (name) => {

@@ -3,7 +3,7 @@ import type { HostElement, HostExpression, HostRule } from '../../../dataplane/p
 import { addressFromBytes, type Family } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 import type { FilterRule } from './host-filter.ts';
-import { comparedPorts, spansOf, statesIn } from './rule-values.ts';
+import { addressTypeIn, comparedPorts, matchesOf, spansOf, statesIn } from './rule-values.ts';
 
 /** A field of the packet in a register. */
 interface Loaded {
@@ -18,6 +18,8 @@ export interface RuleReader {
   readonly family: string;
   /** Returns the elements of a set, or of a map to verdicts; undefined for one that is not read. */
   readonly elementsOf: (set: string) => readonly HostElement[] | undefined;
+  /** Reports whether the keys of the set have several fields: then it is about special packets. */
+  readonly isConcatenated: (set: string) => boolean;
 }
 
 /** Fields by the keys of `meta` and `ct`. */
@@ -29,6 +31,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   nfproto: 'nfproto',
   l4proto: 'protocol',
   state: 'state',
+  status: 'status',
 };
 /** Fields by their offsets in the header, by family. */
 const ADDRESSES: Readonly<Record<Family, Readonly<Record<number, string>>>> = {
@@ -37,9 +40,10 @@ const ADDRESSES: Readonly<Record<Family, Readonly<Record<number, string>>>> = {
 };
 const PROTOCOLS: Readonly<Record<Family, number>> = { 4: 9, 6: 6 };
 const PORTS: Readonly<Record<number, string>> = { 0: 'sport', 2: 'dport' };
+/** Fields whose sets are not read. */
+const UNLISTED = ['nfproto', 'status', 'daddrtype'];
 const NFT_LOOKUP_INVERTED = 1;
-/** Matches of iptables that say as much about packets as no match, and those whose content is that of `state`. */
-const [EMPTY_MATCHES, STATE_MATCHES]: readonly (readonly unknown[])[] = [['comment'], ['conntrack', 'state']];
+const [FIB_ADDRESS_TYPE, FIB_DESTINATION] = [3, 2];
 const ADDRESS_BYTES: Readonly<Record<Family, number>> = { 4: 4, 6: 16 };
 const TABLE_FAMILIES: Readonly<Record<string, Family>> = { ip: 4, ip6: 6 };
 /** The kernel's numbers of families, in hexadecimal digits. */
@@ -79,6 +83,8 @@ class RuleReading {
         return this.#load(to, { field: ownValue(FIELDS, String(expression['key'])) });
       case 'payload':
         return this.#load(to, this.#fieldIn(expression));
+      case 'fib':
+        return this.#load(to, isDestinationType(expression) ? { field: 'daddrtype' } : {});
       case 'bitwise':
         return this.#load(to, maskedBy(expression, loaded));
       case 'lookup':
@@ -97,7 +103,8 @@ class RuleReading {
         else if (!HARMLESS_TARGETS.includes(expression['name'])) this.#leave(`target ${String(expression['name'])}`);
         return;
       case 'match':
-        return this.#match(expression['name']);
+        this.matches.push(...matchesOf(expression));
+        return;
       case 'range':
         return this.#compareRange(expression, loaded);
       case 'connlimit':
@@ -108,7 +115,6 @@ class RuleReading {
         return;
       case 'byteorder':
       case 'exthdr':
-      case 'fib':
       case 'hash':
       case 'numgen':
       case 'osf':
@@ -140,12 +146,6 @@ class RuleReading {
     this.action ??= `?${what}`;
   }
 
-  #match(name: string | number | undefined): void {
-    if (EMPTY_MATCHES?.includes(name) === true) return;
-    if (name === 'set') this.matches.push('? a set of ipset');
-    else this.matches.push(STATE_MATCHES?.includes(name) === true ? 'state ?' : '?');
-  }
-
   #fieldIn({ base, offset, length }: HostExpression): Loaded {
     const [at, bytes] = [Number(offset), Number(length)];
     if (base === 'transport') return bytes === 2 ? { field: PORTS[at] } : {};
@@ -158,7 +158,8 @@ class RuleReading {
   /** A map that decides by what is not read is a match of special packets, which it may accept. */
   #lookUp({ to, set, flags }: HostExpression, { field, mask }: Loaded): void {
     if (to !== undefined && to !== 0) return this.#load(to, {});
-    const isRead = field !== undefined && field !== 'nfproto' && mask === undefined;
+    const isSpecial = this.#reader.isConcatenated(String(set));
+    const isRead = field !== undefined && !isSpecial && !UNLISTED.includes(field) && mask === undefined;
     const elements = isRead ? this.#reader.elementsOf(String(set)) : undefined;
     const spans = elements && field !== undefined ? spansOf(elements, field) : undefined;
     if (to === undefined) {
@@ -167,7 +168,7 @@ class RuleReading {
         this.matches.push([`${sign}${String(field)}`, ...spans.map(({ text }) => text)].join(' '));
       else this.matches.push(isRead ? `? set ${String(set)}` : '?');
     } else if (spans !== undefined) this.dispatched = spans.map((span) => ruleOf(span, String(field)));
-    else if (isLinkOrAddress(field)) this.#leave(`map ${String(set)}`);
+    else if (isLinkOrAddress(field) && !isSpecial) this.#leave(`map ${String(set)}`);
     else this.dispatched = [{ matches: ['?'], action: 'accept' }];
   }
 
@@ -183,6 +184,10 @@ class RuleReading {
     const bounds = [first, last].map((each) => Number.parseInt(String(each), 16));
     this.matches.push(isNumber ? `${sign}${field} ${bounds.join('-')}` : '?');
   }
+}
+
+function isDestinationType({ result, flags }: HostExpression): boolean {
+  return result === FIB_ADDRESS_TYPE && flags === FIB_DESTINATION;
 }
 
 function isLinkOrAddress(field: string | undefined): boolean {
@@ -202,6 +207,9 @@ interface Comparison {
 /** Returns the match in the form of `FilterRule`. */
 function comparedText({ comparison, value }: Comparison, { field, family, mask }: Loaded): string {
   if (field === 'state') return statesIn({ comparison, value, mask });
+  // No packet has a status before an answer, or a translation.
+  if (field === 'status') return /^0*$/.test(value) ? (comparison === '==' ? '!status any' : 'status any') : '?';
+  if (field === 'daddrtype') return addressTypeIn(comparison, value);
   if (field === 'dport' || field === 'sport' || field === 'protocol')
     return mask === undefined ? comparedPorts(field, comparison, value) : '?';
   if (comparison !== '==' && comparison !== '!=') return '?';

@@ -1,4 +1,4 @@
-import type { HostElement } from '../../../dataplane/packet-tables.ts';
+import type { HostElement, HostExpression } from '../../../dataplane/packet-tables.ts';
 import { type Address, bitsOf, formatAddress, tryParseAddress } from '../../../net/address.ts';
 
 /** The bits by which the kernel tells states of connections. */
@@ -9,6 +9,11 @@ const STATES: readonly (readonly [bit: number, name: string])[] = [
   [0x08, 'new'],
   [0x40, 'untracked'],
 ];
+/** The bits of iptables: the same, except for the last one. Translation has bits that no new packet has. */
+const XT_STATES: typeof STATES = [...STATES.slice(0, 4), [0x100, 'untracked'], [0xc0, 'translated']];
+/** Types of addresses, as the kernel numbers them. */
+const ADDRESS_TYPES = ['unspecified', 'unicast', 'local', 'broadcast', 'anycast', 'multicast'];
+const XT = { state: 0x1, status: 0x40, invertedDestination: 0x2 } as const;
 const MOST = 65_535;
 
 /** Returns the match of a comparison of states, whose bytes are in the order of this machine. */
@@ -30,11 +35,46 @@ export function statesIn({
   return `${isNegated ? '!' : ''}state ${names}`;
 }
 
+/** Returns the matches of a match of iptables, as far as its fields are decoded. */
+export function matchesOf({ name, ...fields }: HostExpression): readonly string[] {
+  const [flags, inverted, states] = [Number(fields['flags']), Number(fields['inverted']), Number(fields['states'])];
+  switch (name) {
+    case 'comment':
+      return [];
+    case 'set':
+      return ['? a set of ipset'];
+    case 'conntrack':
+    case 'state':
+      if (flags === XT.status) return ['status any'];
+      if (flags !== XT.state) return [Number.isNaN(flags) ? 'state ?' : '?'];
+      return [`${inverted === 0 ? '' : '!'}state ${bitNames(states, XT_STATES)}`];
+    case 'addrtype': {
+      const types = Number(fields['destinationTypes']);
+      if (fields['sourceTypes'] !== 0 || (flags & ~XT.invertedDestination) !== 0) return ['?'];
+      const names = ADDRESS_TYPES.filter((_, number) => (types & (1 << number)) !== 0);
+      return [`${flags === 0 ? '' : '!'}daddrtype ${names.join(' ')}`];
+    }
+    default:
+      return ['?'];
+  }
+}
+
+/** Returns the match of a comparison of the type of the destination; its number is in the order of this machine. */
+export function addressTypeIn(comparison: string, value: string): string {
+  const bytes = Buffer.from(value, 'hex');
+  const name = bytes.length === 4 ? ADDRESS_TYPES[bytes.readUInt32LE()] : undefined;
+  if (name === undefined || (comparison !== '==' && comparison !== '!=')) return '?';
+  return `${comparison === '==' ? '' : '!'}daddrtype ${name}`;
+}
+
 function namesOf(digits: string): string | undefined {
   const bytes = Buffer.from(digits, 'hex');
   if (bytes.length !== 4) return undefined;
-  const bits = bytes.readUInt32LE();
-  return STATES.flatMap(([bit, name]) => ((bits & bit) === 0 ? [] : [name])).join(' ');
+  return bitNames(bytes.readUInt32LE(), STATES);
+}
+
+function bitNames(bits: number, names: typeof STATES): string {
+  return names.flatMap(([bit, name]) => ((bits & bit) === 0 ? [] : [name])).join(' ');
 }
 
 /** Returns the match of a comparison of a number in network byte order. */
