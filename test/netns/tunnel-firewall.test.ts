@@ -1,5 +1,12 @@
 // A firewall of a node that drops the packets of tunnels or BGP: it is named, and what is typed then lets packets pass.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { FIREWALL_INSPECTION, firewallInspection } from '../../src/apps/agent/network/host/inspect-firewall.ts';
+import { HostInspector } from '../../src/apps/agent/network/host/inspect-host.ts';
+import { TableFollower } from '../../src/apps/agent/network/follow-tables.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { linuxTableEvents } from '../../src/dataplane/linux/linux-table-events.ts';
+import { PACKET_TABLES } from '../../src/install/packet-tables.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { linuxPacketTables } from '../../src/dataplane/linux/linux-packet-tables.ts';
 import { type FirewallJudgement, judgeFirewall } from '../../src/install/host/firewall/judge-firewall.ts';
@@ -10,7 +17,8 @@ import { parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import type { TunnelKind } from '../../src/routing/tunnels.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
-import { type TestNetns, newNetns } from '../support/netns.ts';
+import { enterNetns, type TestNetns, newNetns } from '../support/netns.ts';
+import { until } from '../support/until.ts';
 import { answerInside, askFrom, within } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
@@ -216,6 +224,44 @@ describe('a firewall against BGP', () => {
     await expect(askFrom(other, '192.0.2.1')).rejects.toThrow('aborted');
     await node.exec('sh', '-ec', faults[0]?.command ?? 'false');
     expect([await judge(), await askFrom(other, '192.0.2.1')]).toEqual([{ faults: [], unread: [] }, 'node 192.0.2.2']);
+  });
+});
+
+describe('the agent', () => {
+  it('names a firewall when the kernel reports its change, and no more when its remedy is typed', async () => {
+    const inside = enterNetns(node);
+    const over = new AbortController();
+    try {
+      const ports = { clock: systemClock, log: silentLog };
+      const inspection = firewallInspection({ procDir: '/proc/thread-self', tables, traffic: () => NODE });
+      const inspector = new HostInspector(ports, [{ ...inspection, pauseMs: 100 }]);
+      const follower = new TableFollower(
+        {
+          ...ports,
+          events: linuxTableEvents(() => false),
+          compare: async () => Promise.resolve(false),
+          onOthers: () => inspector.request(FIREWALL_INSPECTION),
+          ownProgram: 'netplug',
+        },
+        PACKET_TABLES,
+      );
+      const running = [inspector.run(over.signal), follower.run(over.signal)];
+      const codes = (): string =>
+        inspector
+          .problems()
+          .map(({ code }) => code)
+          .join();
+      await node.exec('sh', '-ec', 'iptables-nft -P FORWARD DROP; iptables-nft -A INPUT -p udp --dport 4789 -j DROP');
+      await until(() => codes().split(',').toSorted().join() === 'kernel/forward-dropped,kernel/tunnel-dropped', codes);
+      for (const { remedy = '' } of inspector.problems())
+        await node.exec('sh', '-ec', remedy.replace(/^.*permanent: /, ''));
+      await until(() => codes() === '', codes);
+      over.abort();
+      await Promise.all(running);
+    } finally {
+      over.abort();
+      inside.leave();
+    }
   });
 });
 

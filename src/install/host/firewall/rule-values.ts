@@ -38,7 +38,7 @@ export function statesIn({
 /** Returns the matches of a match of iptables, as far as its fields are decoded. */
 export function matchesOf({ name, ...fields }: HostExpression): readonly string[] {
   const [flags, inverted, states] = [Number(fields['flags']), Number(fields['inverted']), Number(fields['states'])];
-  switch (name) {
+  switch (String(name)) {
     case 'comment':
       return [];
     case 'set':
