@@ -256,6 +256,7 @@ describe('the agent', () => {
       for (const { remedy = '' } of inspector.problems())
         await node.exec('sh', '-ec', remedy.replace(/^.*permanent: /, ''));
       await until(() => codes() === '', codes);
+      expect(await judge()).toEqual({ faults: [], unread: [] });
       over.abort();
       await Promise.all(running);
     } finally {
