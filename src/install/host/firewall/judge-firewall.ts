@@ -2,6 +2,7 @@ import { counted } from '../../../base/counted.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { concerns, type HostFilter, verdictOn } from './host-filter.ts';
+import { addressTest } from './meet-traffic.ts';
 import type { UnreadTable } from './read-legacy-filters.ts';
 import { type NodeTraffic, type NeededTraffic, type TrafficKind, trafficOf } from './traffic.ts';
 
@@ -43,9 +44,11 @@ export function judgeFirewall(
 }
 
 function judgeFilter(filter: HostFilter, all: readonly NeededTraffic[]): FirewallJudgement {
-  const verdicts = all
-    .filter((traffic) => concerns(filter, traffic))
-    .map((traffic) => ({ traffic, verdict: verdictOn(filter, traffic) }));
+  const verdicts = classesOf(filter, all).flatMap((alike) => {
+    const [first] = alike;
+    const verdict = first === undefined ? 'accept' : verdictOn(filter, first);
+    return alike.map((traffic) => ({ traffic, verdict }));
+  });
   const dropped = Map.groupBy(
     verdicts.filter(({ verdict }) => verdict === 'drop').map(({ traffic }) => traffic),
     ({ kind }) => kind,
@@ -64,6 +67,27 @@ function judgeFilter(filter: HostFilter, all: readonly NeededTraffic[]): Firewal
         ? []
         : [`${nameOf(filter)} is not read to its end: it has a rule with ${doubt.verdict.slice(1)}`],
   };
+}
+
+/** Returns what the filter is concerned with, by nodes that it does not tell apart: every rule is judged for each class once. */
+function classesOf(filter: HostFilter, all: readonly NeededTraffic[]): readonly (readonly NeededTraffic[])[] {
+  const field = filter.hook === 'input' ? /^!?saddr / : /^!?daddr /;
+  const matches = Object.values(filter.rules).flatMap((rules) => rules.flatMap((rule) => rule.matches));
+  const tests = [...new Set(matches.filter((match) => field.test(match)))].map(addressTest);
+  const peerClasses = new Map<Address, string>();
+  const peerClassOf = (peer: Address): string => {
+    const known = peerClasses.get(peer) ?? tests.map((test) => (test(peer) ? '1' : '0')).join('');
+    peerClasses.set(peer, known);
+    return known;
+  };
+  const classOf = ({ kind, family, iifname, oifname, peer }: NeededTraffic): string =>
+    [kind, family, iifname, oifname, peer === undefined ? '' : peerClassOf(peer)].join(' ');
+  return [
+    ...Map.groupBy(
+      all.filter((each) => concerns(filter, each)),
+      classOf,
+    ).values(),
+  ];
 }
 
 function peersOf(traffic: readonly NeededTraffic[]): readonly Address[] {

@@ -96,6 +96,13 @@ function stateIn(values: readonly string[], { kind }: NeededTraffic): Coverage |
   return allOrNone(values.includes(NEW));
 }
 
+/** Returns a function that answers for many nodes whether their addresses are among those of a match of `saddr` or `daddr`. */
+export function addressTest(match: string): (address: Address) => boolean {
+  const [, ...values] = match.split(' ');
+  const spans = values.map(readSpan).filter((span) => span !== undefined);
+  return (address) => spans.some((span) => contains(span, { first: address, last: address }));
+}
+
 function rangesIn(ranges: readonly Cidr[], values: readonly string[]): Coverage | undefined {
   const spans = values.map(readSpan);
   if (spans.includes(undefined)) return undefined;
