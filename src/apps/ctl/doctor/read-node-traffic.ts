@@ -7,6 +7,7 @@ import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';
 import { type Family, tryParseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
+import { isHostAddress } from '../../../routing/detect-address.ts';
 import { endsOf } from '../../../routing/node-ends.ts';
 import { modeOf } from '../../../routing/pool-modes.ts';
 import { tunnelKind } from '../../../routing/tunnels.ts';
@@ -29,8 +30,11 @@ export async function readNodeTraffic(
     pools: routed.map(({ cidr }) => cidr),
     own: new Map(
       (network?.addresses ?? []).flatMap(({ address: text, device }) => {
-        const address = tryParseAddress(text.split('/')[0] ?? '');
-        return address === undefined ? [] : [[address.family, { address, device }] as const];
+        const [address, prefixBits] = [tryParseAddress(text.split('/')[0] ?? ''), Number(text.split('/')[1])];
+        if (address === undefined) return [];
+        // Packets for an address without a network arrive by any link.
+        const uplink = isHostAddress({ address, prefixBits }) ? undefined : device;
+        return [[address.family, { address, device: uplink }] as const];
       }),
     ),
     peers: nodes === undefined || name === undefined ? undefined : addressesOf(nodes, name),

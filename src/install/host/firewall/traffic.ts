@@ -31,8 +31,8 @@ export interface NodeTraffic {
   /** Families of pods. */
   readonly families: ReadonlySet<Family>;
   readonly pools: readonly Cidr[];
-  /** The node's own addresses and their links, as far as they are known. */
-  readonly own: ReadonlyMap<Family, { readonly address: Address; readonly device: string }>;
+  /** The node's own addresses, and the links by which packets for them arrive, as far as they are known. */
+  readonly own: ReadonlyMap<Family, { readonly address: Address; readonly device: string | undefined }>;
   /** The own addresses of the other nodes; undefined where they are not known. */
   readonly peers: readonly Address[] | undefined;
   /** Tunnels from which packets arrive. */
