@@ -177,6 +177,13 @@ describe('the address of the node', () => {
       '',
       '100.64.0.7/24 tailscale0',
     ],
+    [
+      'of IPv6, on a bridge with the InternalIP of IPv4',
+      'br-ex 192.0.2.11/24 2001:db8::11/64',
+      '',
+      '192.0.2.11',
+      '2001:db8::11/64 br-ex',
+    ],
     ...['br-ex', 'wg0', 'docker0'].map((name): [string, string, string, string, string] => [
       `the InternalIP on "${name}"`,
       `eth0 198.51.100.1/24, ${name} 192.0.2.11/24`,

@@ -133,9 +133,16 @@ function candidatesOf(
  * Returns the candidates without those of interfaces that other programs name so. An interface with the InternalIP is the node's
  * whatever its name is, and without one on any interface that of an address that the node has had: a later list of names moves none.
  */
-function offeredOf(candidates: readonly Detected[], { known = [], internalIps }: HostFacts): readonly Detected[] {
+function offeredOf(
+  candidates: readonly Detected[],
+  { interfaces, known = [], internalIps }: HostFacts,
+): readonly Detected[] {
   const withAny = (addresses: readonly Address[]): ReadonlySet<string> =>
-    new Set(candidates.filter(({ address }) => includes(addresses, address)).map(({ interfaceName }) => interfaceName));
+    new Set(
+      interfaces
+        .filter((each) => each.addresses.some(({ address }) => includes(addresses, address)))
+        .map(({ name }) => name),
+    );
   const internal = withAny(internalIps);
   const trusted = internal.size > 0 ? internal : withAny(known);
   return candidates.filter((each) => mayBeOfNode(each) || trusted.has(each.interfaceName));
