@@ -48,6 +48,8 @@ const ICMP =
 let node: TestNetns;
 let other: TestNetns;
 let pod: TestNetns;
+/** Without the module, only what is said of its packets is tested. */
+let hasIpip = true;
 
 beforeAll(async () => {
   [node, other, pod] = [scope.use(await newNetns()), scope.use(await newNetns()), scope.use(await newNetns())];
@@ -64,13 +66,15 @@ beforeAll(async () => {
       `ip link set eth0 up; sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0
       ip link add vxlan4 type vxlan id 4 dstport 4789 local 192.0.2.${own} remote 192.0.2.${far} dev eth0
       ip link add vxlan6 type vxlan id 6 dstport 4789 local 2001:db8::${own} remote 2001:db8::${far} dev eth0 udp6zerocsumrx
-      ip link add ipip4 type ipip local 192.0.2.${own} remote 192.0.2.${far}
-      for device in vxlan4 vxlan6 ipip4; do ip link set $device mtu 1400 up; done`,
+      for device in vxlan4 vxlan6; do ip link set $device mtu 1400 up; done`,
     );
+    const ipip = `ip link add ipip4 type ipip local 192.0.2.${own} remote 192.0.2.${far}; ip link set ipip4 mtu 1400 up`;
+    await host.exec('sh', '-ec', ipip).catch(() => (hasIpip = false));
   }
   // The node has one address at all tunnels, and the other one an address at each.
   await node.exec('sh', '-ec', 'for device in vxlan4 vxlan6; do ip addr add 10.65.9.1/32 dev $device; done');
   for (const [device, far] of Object.entries(FAR)) {
+    if (device === 'ipip4' && !hasIpip) continue;
     await other.exec('ip', 'addr', 'add', `${far}/32`, 'dev', device);
     await node.exec('ip', 'route', 'add', far, 'dev', device);
   }
@@ -179,20 +183,20 @@ END`,
     what: 'a list of ports in nftables',
     setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; policy drop;
       ct state vmap { invalid : drop, related : accept }; iif lo accept; ${ICMP} meta l4proto { tcp, 4 } accept
-      udp dport { 53, 8472, 30000-32767 } accept; } }'`,
+      udp dport { 53, 8472, 30000-32767 } accept; }; }'`,
     found: 'chain in of table "inet wall" drops VXLAN (UDP 4789) from other nodes',
     kinds: ['vxlan4', 'vxlan6'],
   },
   {
     what: 'a list of nodes in nftables that lacks one',
     setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; jump nodes; }
-      chain nodes { ip saddr { 192.0.2.7, 192.0.2.128/25 } return; meta l4proto 4 drop; } }'`,
+      chain nodes { ip saddr { 192.0.2.7, 192.0.2.128/25 } return; meta l4proto 4 drop; }; }'`,
     found: 'chain in of table "inet wall" drops IP-in-IP (protocol 4) from other nodes',
     kinds: ['ipip4'],
   },
   {
     what: 'a firewall against what the node sends',
-    setUp: `nft 'table ip wall { chain out { type filter hook output priority 0; oifname "eth0" udp dport >= 4000 drop; } }'`,
+    setUp: `nft 'table ip wall { chain out { type filter hook output priority 0; oifname "eth0" udp dport >= 4000 drop; }; }'`,
     found: 'chain out of table "ip wall" drops VXLAN (UDP 4789) to other nodes',
     kinds: ['vxlan4'],
   },
@@ -200,17 +204,18 @@ END`,
 
 describe.each(FIREWALLS)('$what', ({ setUp, found, kinds }) => {
   it('is named until its remedy is typed; then packets of pods arrive', async () => {
+    const tried = kinds.filter((kind) => kind !== 'ipip4' || hasIpip);
     const all = async (): Promise<readonly boolean[]> => {
       const passed: boolean[] = [];
-      for (const kind of kinds) passed.push(await passes(kind));
+      for (const kind of tried) passed.push(await passes(kind));
       return passed;
     };
-    expect([await judge(), await all()]).toEqual([{ faults: [], unread: [] }, kinds.map(() => true)]);
+    expect([await judge(), await all()]).toEqual([{ faults: [], unread: [] }, tried.map(() => true)]);
     await node.exec('sh', '-ec', setUp);
     const { faults, unread } = await judge();
-    expect([faults.map((each) => each.found), unread, await all()]).toEqual([[found], [], kinds.map(() => false)]);
+    expect([faults.map((each) => each.found), unread, await all()]).toEqual([[found], [], tried.map(() => false)]);
     await node.exec('sh', '-ec', faults[0]?.command ?? 'false');
-    expect([await judge(), await all()]).toEqual([{ faults: [], unread: [] }, kinds.map(() => true)]);
+    expect([await judge(), await all()]).toEqual([{ faults: [], unread: [] }, tried.map(() => true)]);
   });
 });
 
@@ -270,15 +275,15 @@ describe.each([
   {
     what: 'a list that has the nodes',
     setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; policy drop; ip saddr { 192.0.2.0/25, 198.51.100.0/24 } accept
-      ip6 saddr { 2001:db8::-2001:db8::ff } accept; } }'`,
+      ip6 saddr { 2001:db8::-2001:db8::ff } accept; }; }'`,
   },
   {
     what: 'an interface that is accepted',
-    setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; policy drop; iifname { "lo", "eth0" } accept; } }'`,
+    setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; policy drop; iifname { "lo", "eth0" } accept; }; }'`,
   },
   {
     what: 'a rule against special packets',
-    setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; udp dport 4789 ip ttl < 5 drop; udp dport 4789 limit rate over 10000/second drop; } }'`,
+    setUp: `nft 'table inet wall { chain in { type filter hook input priority 0; udp dport 4789 ip ttl < 5 drop; udp dport 4789 limit rate over 10000/second drop; }; }'`,
   },
 ])('$what', ({ setUp }) => {
   it('is not named while packets arrive', async () => {
@@ -295,7 +300,7 @@ it('does not judge a firewall whose named set of addresses may have the nodes', 
   await node.exec(
     'nft',
     `table ip wall { set friends { type ipv4_addr; elements = { 192.0.2.2 }; }
-      chain in { type filter hook input priority 0; policy drop; ip saddr @friends accept; } }`,
+      chain in { type filter hook input priority 0; policy drop; ip saddr @friends accept; }; }`,
   );
   expect(await judge()).toEqual({
     faults: [],

@@ -78,6 +78,16 @@ describe('a rule of a firewall', () => {
       [source, { kind: 'lookup', set: '__set2', from: 1 }],
       ['saddr 192.0.2.0-192.0.2.127 198.51.100.7-198.51.100.7'],
     ],
+    [
+      'addresses between two',
+      [source, { ...equal('c0000201'), comparison: '>=' }, { ...equal('c00002ff'), comparison: '<=' }],
+      ['saddr 192.0.2.1-255.255.255.255', 'saddr 0.0.0.0-192.0.2.255'],
+    ],
+    [
+      'addresses out of a range',
+      [source, { kind: 'range', from: 1, comparison: '!=', first: 'c0000201', last: 'c00002ff' }],
+      ['!saddr 192.0.2.1-192.0.2.255'],
+    ],
     ['a protocol', [{ kind: 'meta', to: 1, key: 'l4proto' }, equal('11')], ['protocol 17']],
     [
       'a protocol in the header',

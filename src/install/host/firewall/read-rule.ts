@@ -3,7 +3,15 @@ import type { HostElement, HostExpression, HostRule } from '../../../dataplane/p
 import { addressFromBytes, type Family } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 import type { FilterRule } from './host-filter.ts';
-import { addressTypeIn, comparedPorts, matchesOf, spansOf, statesIn } from './rule-values.ts';
+import {
+  addressOfDigits,
+  addressTypeIn,
+  comparedAddresses,
+  comparedPorts,
+  matchesOf,
+  spansOf,
+  statesIn,
+} from './rule-values.ts';
 
 /** A field of the packet in a register. */
 interface Loaded {
@@ -181,8 +189,10 @@ class RuleReading {
   #compareRange({ comparison, first, last }: HostExpression, { field }: Loaded): void {
     const sign = comparison === '==' ? '' : '!';
     const isNumber = field === 'dport' || field === 'sport' || field === 'protocol';
-    const bounds = [first, last].map((each) => Number.parseInt(String(each), 16));
-    this.matches.push(isNumber ? `${sign}${field} ${bounds.join('-')}` : '?');
+    const bounds = [first, last].map((each) =>
+      isNumber ? String(Number.parseInt(String(each), 16)) : addressOfDigits(field, String(each)),
+    );
+    this.matches.push(bounds.includes(undefined) ? '?' : `${sign}${String(field)} ${bounds.join('-')}`);
   }
 }
 
@@ -212,7 +222,8 @@ function comparedText({ comparison, value }: Comparison, { field, family, mask }
   if (field === 'daddrtype') return addressTypeIn(comparison, value);
   if (field === 'dport' || field === 'sport' || field === 'protocol')
     return mask === undefined ? comparedPorts(field, comparison, value) : '?';
-  if (comparison !== '==' && comparison !== '!=') return '?';
+  if (comparison !== '==' && comparison !== '!=')
+    return mask === undefined ? comparedAddresses(field, comparison, value) : '?';
   const text = equalText(value, {
     field,
     ...(family === undefined ? {} : { family }),

@@ -1,5 +1,5 @@
 import type { HostElement, HostExpression } from '../../../dataplane/packet-tables.ts';
-import { type Address, bitsOf, formatAddress, tryParseAddress } from '../../../net/address.ts';
+import { type Address, addressFromBytes, bitsOf, formatAddress, tryParseAddress } from '../../../net/address.ts';
 
 /** The bits by which the kernel tells states of connections. */
 const STATES: readonly (readonly [bit: number, name: string])[] = [
@@ -96,6 +96,20 @@ export function comparedPorts(field: string, comparison: string, value: string):
     default:
       return '?';
   }
+}
+
+/** Returns the text of a whole address in hexadecimal digits; undefined for what is none. */
+export function addressOfDigits(field: string | undefined, digits: string): string | undefined {
+  const isAddress = (field === 'saddr' || field === 'daddr') && (digits.length === 8 || digits.length === 32);
+  return isAddress ? formatAddress(addressFromBytes(Buffer.from(digits, 'hex'))) : undefined;
+}
+
+/** Returns the match of a comparison with a bound of a range, which it includes. */
+export function comparedAddresses(field: string | undefined, comparison: string, value: string): string {
+  const bound = addressOfDigits(field, value);
+  if (bound === undefined || (comparison !== '>=' && comparison !== '<=')) return '?';
+  const end = addressOfDigits(field, (comparison === '>=' ? 'f' : '0').repeat(value.length));
+  return `${String(field)} ${comparison === '>=' ? `${bound}-${String(end)}` : `${String(end)}-${bound}`}`;
 }
 
 export interface ElementSpan {
