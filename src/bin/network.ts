@@ -1,7 +1,7 @@
 import { constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { type FromNetwork, isSharedQuery, type RelayedObjects, type ToNetwork } from '../apps/agent/network-channel.ts';
+import type { FromNetwork, RelayedObjects, ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
 import { PolicyNetwork } from '../apps/agent/network/policy-network.ts';
 import { TableFollower } from '../apps/agent/network/follow-tables.ts';
@@ -11,6 +11,7 @@ import { SettingsFollower } from '../apps/agent/network/policy/follow-settings.t
 import { flowJudge } from '../apps/agent/network/flows/judge-flow.ts';
 import { DatastoreServers } from '../apps/agent/network/policy/datastore-servers.ts';
 import { hostEndpointsToward } from '../apps/agent/network/flows/host-endpoints-toward.ts';
+import { FIREWALL_INSPECTION } from '../apps/agent/network/host/inspect-firewall.ts';
 import { type HostReading, readHost } from '../apps/agent/network/host/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
@@ -27,17 +28,14 @@ import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
 import { type EffectiveSettings, endpointToHostAction, logLevelOf } from '../config/agent-settings.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
-import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { failureFacts } from '../cni/error-output.ts';
-import type { FollowStore } from '../datastore/follow.ts';
 import { serverPorts } from '../datastore/server-ports.ts';
 import { FollowClient } from '../datastore/follow-client.ts';
-import { JoinedFollow } from '../datastore/joined-follow.ts';
 import { relayStoredObjects } from '../datastore/typha/relay-stored-objects.ts';
 import { storedObjects } from '../datastore/typha/stored-objects.ts';
-import { type FollowTopic, isFannedOut, type TopicQuery } from '../datastore/typha/topics.ts';
+import type { FollowTopic, TopicQuery } from '../datastore/typha/topics.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { dieWithParent } from '../dataplane/linux/lifetime.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
@@ -59,8 +57,11 @@ import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
 import { attachmentWatchIn } from './attachment-watch-in.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
+import { apiOriginIn } from './api-origin-in.ts';
 import { denialEventsIn } from './denial-events.ts';
 import { openTypha, usesTypha } from './fan-out.ts';
+import { followedIn } from './followed-in.ts';
+import { hostInspectorIn } from './host-inspector-in.ts';
 import { hostPortsIn } from './host-ports-in.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { networkSettingsIn } from './network-settings.ts';
@@ -85,7 +86,6 @@ import { listenInPod } from '../dataplane/linux/listen-in-pod.ts';
 import { AGENT_SOCKET } from '../policy/feed/messages.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, serverMemory, stateDir } from './registration.ts';
-import { urlHost } from '../net/address.ts';
 
 const LOCK_PERIOD_MS = 10;
 
@@ -185,7 +185,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   };
   const onChange = (changed: EffectiveSettings): void => {
     applySettings(changed);
-    if (network instanceof NodeNetwork) network.renewTunnels();
+    if (network instanceof NodeNetwork) network.renew('settings');
     policy.configure(changed);
     sidecars.renewSettings();
   };
@@ -291,7 +291,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     save: async (text) => writeFileAtomically(serverMemory(env), { text, mode: 0o600 }),
     onChange: () => {
       policy.noteHostChange();
-      if (network instanceof NodeNetwork) network.renewServers();
+      if (network instanceof NodeNetwork) network.renew('servers');
     },
   });
   using ruleCounters = new OpenedOnce(() => NftPolicyFilter.open());
@@ -335,6 +335,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     kept: new GuardFile(join(runDir, 'guards.json'), systemClock),
     onRequests: (endpoint, requests) => flows.noteRequests(endpoint, requests),
   });
+  const inspector = hostInspectorIn({ ...base, host, network });
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
     send,
@@ -359,10 +360,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
           const repaired = await Promise.all([network.compareTables(names), isOfPolicies && policy.compare()]);
           return repaired.includes(true);
         },
+        onOthers: () => inspector.request(FIREWALL_INSPECTION),
         ownProgram: await ownProgramName(),
       },
       PACKET_TABLES,
     ),
+    host: inspector,
     threads: new ThreadPoolWatch(systemClock),
     fanOut: typha === undefined ? undefined : { ...systemClock, standing: () => typha.standing },
     findServers: async (signal) => {
@@ -400,27 +403,4 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);
     },
   });
-}
-
-/** What every node follows comes from netplug-typha, where it is used, and what calls need from the process that serves them. */
-function followedIn({
-  agent,
-  store,
-  typha,
-  datastore,
-}: {
-  readonly agent: FollowStore;
-  readonly store: FollowStore;
-  readonly typha: FollowStore | undefined;
-  readonly datastore: Datastore;
-}): FollowStore {
-  if (typha !== undefined) return new JoinedFollow({ shared: agent, own: typha }, (query) => !isFannedOut(query));
-  return datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store;
-}
-
-/** Returns the origin of the API server of the cluster in which the process runs, also with a datastore in etcd. */
-function apiOriginIn(env: NodeJS.ProcessEnv): readonly string[] {
-  const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '443' } = env;
-  if (host === '') return [];
-  return [`https://${urlHost(host)}:${port}`];
 }

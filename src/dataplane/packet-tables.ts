@@ -54,17 +54,24 @@ export interface HostElement {
   readonly value?: string;
 }
 
+export type TableName = Pick<HostTable, 'family' | 'name'>;
+
 /** Reads the tables of all programs in the packet filter of the host. */
 export interface PacketTables {
   /** Lists all tables. @throws kernel/failed */
   list(signal: AbortSignal): Promise<readonly HostTable[]>;
 
+  /** Lists the base chains of all tables, without rules and sets: of the chains of other programs there may be many thousands. @throws kernel/failed */
+  listBaseChains(signal: AbortSignal): Promise<readonly HostTable[]>;
+
+  /** Lists the rules of one chain; empty when there is none of the name. @throws kernel/failed */
+  rulesOf(table: TableName, chain: string, signal: AbortSignal): Promise<readonly HostRule[]>;
+
+  /** Lists the sets and maps of one table; empty when there is none of the name. @throws kernel/failed */
+  setsOf(table: TableName, signal: AbortSignal): Promise<readonly HostSet[]>;
+
   /** Lists the elements of a set; empty when there is none of the name. @throws kernel/failed */
-  elements(
-    table: Pick<HostTable, 'family' | 'name'>,
-    set: HostSet,
-    signal: AbortSignal,
-  ): Promise<readonly HostElement[]>;
+  elements(table: TableName, set: HostSet, signal: AbortSignal): Promise<readonly HostElement[]>;
 
   /** Lists the names of the sets of ipset, which are beside nftables. @throws kernel/failed */
   listIpSets(signal: AbortSignal): Promise<readonly string[]>;

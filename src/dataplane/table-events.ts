@@ -2,6 +2,8 @@
 export interface TableChange {
   /** Names of the tables; `unknown` after the kernel dropped messages. */
   readonly tables: readonly string[] | 'unknown';
+  /** Whether it changed chains or rules of other tables. */
+  readonly hasChangedOthers?: boolean;
   /** How the program calls itself, at most 15 bytes of any text; undefined when the kernel has not said it. */
   readonly program: string | undefined;
 }
@@ -9,7 +11,8 @@ export interface TableChange {
 /** What the kernel reports about changes of the packet filter. */
 export interface TableEvents {
   /**
-   * Calls back for each transaction that changes or removes one of the `inet` tables, unless this process has made it.
+   * Calls back for each transaction that changes or removes one of the `inet` tables, or chains or rules of others, unless this
+   * process has made it.
    * @throws kernel/failed
    */
   watch(tables: readonly string[], onChange: (change: TableChange) => void): Disposable;

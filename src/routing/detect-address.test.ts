@@ -43,7 +43,11 @@ describe('the address of the node', () => {
     ['interface=eth9', 4, 'no interface that is up and matches "eth9" has one'],
     ['interface=vxlan', 4, 'no interface that is up and matches "vxlan" has one'],
     ['interface=lo', 4, 'no interface that is up and matches "lo" has one'],
-    ['skip-interface=eth', 4, 'no interface that is up has one, other than "eth"'],
+    [
+      'skip-interface=eth',
+      4,
+      'no interface that is up has one that counts, other than "eth"; 172.17.0.1 of interface "docker0" is skipped, because Docker names interfaces so',
+    ],
     ['cidr=10.65.0.0/16', 4, 'no interface that is up has one in 10.65.0.0/16'],
     ['198.51.100.99/24', 4, 'no interface has 198.51.100.99'],
     ['198.51.100.99', 4, 'no interface has 198.51.100.99'],
@@ -145,12 +149,48 @@ describe('the address of the node', () => {
       '192.0.2.11/32 eth0',
     ],
     [
-      'of another interface not, though it is the InternalIP',
+      'the InternalIP of a later interface, where the node has had none',
       'eth0 192.0.2.11/24, eth1 198.51.100.1/24',
       '',
       '198.51.100.1',
+      '198.51.100.1/24 eth1',
+    ],
+    [
+      'the published one, though another interface has the InternalIP',
+      'eth0 192.0.2.11/24, eth1 198.51.100.1/24',
+      '192.0.2.11',
+      '198.51.100.1',
       '192.0.2.11/24 eth0',
     ],
+    ['not one of a bridge of LXD', 'lxdbr0 10.1.7.1/24, eth0 192.0.2.11/24', '', '', '192.0.2.11/24 eth0'],
+    [
+      'not one of a bridge of LXD that was published, where another interface has the InternalIP',
+      'lxdbr0 10.1.7.1/24, eth0 192.0.2.11/24',
+      '10.1.7.1',
+      '192.0.2.11',
+      '192.0.2.11/24 eth0',
+    ],
+    [
+      'the published one of a skipped name, where no interface has the InternalIP',
+      'tailscale0 100.64.0.7/24, eth0 192.0.2.11/24',
+      '100.64.0.7',
+      '',
+      '100.64.0.7/24 tailscale0',
+    ],
+    [
+      'of IPv6, on a bridge with the InternalIP of IPv4',
+      'br-ex 192.0.2.11/24 2001:db8::11/64',
+      '',
+      '192.0.2.11',
+      '2001:db8::11/64 br-ex',
+    ],
+    ...['br-ex', 'wg0', 'docker0'].map((name): [string, string, string, string, string] => [
+      `the InternalIP on "${name}"`,
+      `eth0 198.51.100.1/24, ${name} 192.0.2.11/24`,
+      '',
+      '192.0.2.11',
+      `192.0.2.11/24 ${name}`,
+    ]),
     [
       'the one before, when its interface is made again after another one',
       'eth1 198.51.100.1/24, bond0 192.0.2.57/24 192.0.2.11/24',
@@ -193,7 +233,16 @@ describe('the address of the node', () => {
 
   it('is not found on a host without one, and not searched for with "none"', () => {
     const bare = { ...HOST, interfaces: HOST.interfaces.slice(0, 4) };
-    expect(shown('first-found', 4, bare)).toMatch(/no interface that is up has one$/);
+    expect(detectAddress(4, readDetection('first-found'), bare)).toEqual({
+      kind: 'problem',
+      problem:
+        'Cannot find an IPv4 address of the node: no interface that is up has one that counts; 172.17.0.1 of interface "docker0" is skipped, because Docker names interfaces so',
+      method: 'cidr=172.17.0.0/16',
+    });
+    const bridged = { ...HOST, interfaces: [link('docker0', '172.17.0.1/16'), link('br-ex', '192.0.2.11/32')] };
+    expect(detectAddress(4, readDetection('first-found'), bridged)).toMatchObject({ method: 'interface=^br-ex$' });
+    expect(shown('interface=^br-ex$', 4, bridged)).toBe('192.0.2.11/32 br-ex 1500');
+    expect(shown('first-found', 4, { ...HOST, interfaces: [] })).toMatch(/no interface that is up has one$/);
     expect(detectAddress(4, readDetection('none'), HOST)).toEqual({ kind: 'none' });
   });
 

@@ -3,6 +3,7 @@ import type { HostInterface } from '../dataplane/host-network.ts';
 import { type Address, bitsOf, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { type Cidr, cidrAround, cidrContains, formatCidr, parseCidr } from '../net/cidr.ts';
 import type { Detection } from './detect-address-method.ts';
+import { ownerOfLink } from './foreign-links.ts';
 
 /** The facts of the host from which its address is detected. */
 export interface HostFacts {
@@ -31,51 +32,41 @@ export interface Detected {
 export type DetectionOutcome =
   | Detected
   | { readonly kind: 'none' }
-  /** A sentence for the user. */
-  | { readonly kind: 'problem'; readonly problem: string };
-
-/** Prefixes of the names of links that container runtimes, other networks and netplug create. */
-const NOT_OF_THE_NODE = [
-  'docker',
-  'cbr',
-  'dummy',
-  'podman',
-  'virbr',
-  'lxcbr',
-  'veth',
-  'br-',
-  'cali',
-  'tunl',
-  'flannel',
-  'kube-ipvs',
-  'cni',
-  'vxlan.',
-  'npl',
-  'wireguard',
-  'wg',
-  'nodelocaldns',
-] as const;
+  | {
+      readonly kind: 'problem';
+      /** A sentence for the user. */
+      readonly problem: string;
+      /** A method that finds an address that was skipped for the name of its interface. */
+      readonly method?: string;
+    };
 
 /** Loopback and link-local networks, which other nodes cannot reach. */
 const LOCAL: readonly Cidr[] = ['127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fe80::/10'].map(parseCidr);
 
 /**
  * Detects the node's address of the family among those of its interfaces. A method that leaves a choice takes the first interface
- * that has an address with a network, unless the node has had one of another interface, and there `preferred` decides.
+ * that has an address with a network, unless another interface has one that the node has had, or else the InternalIP; there
+ * `preferred` decides.
  */
 export function detectAddress(family: Family, detection: Detection, facts: HostFacts): DetectionOutcome {
   const candidates = candidatesOf(family, facts);
   const choose = (lists: readonly (readonly Detected[])[], reason: string): DetectionOutcome =>
     preferred(lists.find((list) => list.length > 0) ?? [], facts) ??
     problem(family, `${reason}${inPools(family, facts)}`);
+  const offered = offeredOf(candidates, facts);
+  const chooseOffered = (list: readonly Detected[], reason: string): DetectionOutcome => {
+    const outcome = choose([list], reason);
+    const skipped = likeliestOf(candidates.filter((each) => !offered.includes(each)));
+    return outcome.kind === 'problem' && skipped !== undefined ? withSkipped(outcome.problem, skipped) : outcome;
+  };
   switch (detection.kind) {
     case 'none':
       return { kind: 'none' };
     case 'first-found':
-      return choose([candidates.filter(mayBeOfNode)], 'no interface that is up has one');
+      return chooseOffered(offered, 'no interface that is up has one');
     case 'skip-interface': {
-      const left = candidates.filter((each) => mayBeOfNode(each) && !matchesAny(each, detection.patterns));
-      return choose([left], `no interface that is up has one, other than ${patternList(detection.patterns)}`);
+      const left = offered.filter((each) => !matchesAny(each, detection.patterns));
+      return chooseOffered(left, `no interface that is up has one, other than ${patternList(detection.patterns)}`);
     }
     case 'interface': {
       const inOrder = detection.patterns.map((pattern) => candidates.filter((each) => matchesAny(each, [pattern])));
@@ -138,6 +129,46 @@ function candidatesOf(
     .filter(({ address }) => address.family === family && !isRefused(address));
 }
 
+/**
+ * Returns the candidates without those of interfaces that other programs name so. An interface with the InternalIP is the node's
+ * whatever its name is, and without one on any interface that of an address that the node has had: a later list of names moves none.
+ */
+function offeredOf(
+  candidates: readonly Detected[],
+  { interfaces, known = [], internalIps }: HostFacts,
+): readonly Detected[] {
+  const withAny = (addresses: readonly Address[]): ReadonlySet<string> =>
+    new Set(
+      interfaces
+        .filter((each) => each.addresses.some(({ address }) => includes(addresses, address)))
+        .map(({ name }) => name),
+    );
+  const internal = withAny(internalIps);
+  const trusted = internal.size > 0 ? internal : withAny(known);
+  return candidates.filter((each) => mayBeOfNode(each) || trusted.has(each.interfaceName));
+}
+
+/** Docker names bridges by numbers; `br-ex` and the like are bridges with an uplink more often than not. */
+function likeliestOf(skipped: readonly Detected[]): Detected | undefined {
+  return skipped.find(({ interfaceName }) => /^br-(?![0-9a-f]{12}$)/.test(interfaceName)) ?? skipped[0];
+}
+
+function withSkipped(text: string, skipped: Detected): DetectionOutcome {
+  const { address, interfaceName } = skipped;
+  const owner = ownerOfLink(interfaceName) ?? 'other programs';
+  return {
+    kind: 'problem',
+    problem: `${text.replace('has one', 'has one that counts')}; ${formatAddress(address)} of interface "${interfaceName}" is skipped, because ${owner} names interfaces so`,
+    method: methodFor(skipped),
+  };
+}
+
+/** Returns a method that finds the address, and those of other nodes in its network. */
+function methodFor({ address, prefixBits, interfaceName }: Detected): string {
+  if (isHostAddress({ address, prefixBits })) return `interface=^${interfaceName}$`;
+  return `cidr=${formatCidr(cidrAround(address, prefixBits))}`;
+}
+
 /** Returns a method that finds another address of this node than that one; undefined when it has none. Networks are alike on all nodes. */
 export function methodWithout(
   taken: Pick<Detected, 'address' | 'interfaceName'>,
@@ -174,7 +205,7 @@ function addressesOf({ name, mtu, addresses }: HostInterface): readonly Detected
 }
 
 function mayBeOfNode({ interfaceName }: Detected): boolean {
-  return !NOT_OF_THE_NODE.some((start) => interfaceName.startsWith(start));
+  return ownerOfLink(interfaceName) === undefined;
 }
 
 function matchesAny({ interfaceName }: Detected, patterns: readonly RegExp[]): boolean {
@@ -192,14 +223,14 @@ export function isHostAddress({ address, prefixBits }: Pick<Detected, 'address' 
 
 /**
  * Returns the candidate to use. The interface is the one of an address that the node has had, wherever the kernel lists it since it
- * was made again; without one it is the first that has an address with a network, or the InternalIP. Addresses with a network go
- * before those without. Among the former the one that the node has had goes before the InternalIP and that before the first; among
+ * was made again; without one it is that of the InternalIP, and else the first that has an address with a network. Addresses with a
+ * network go before those without. Among the former the one that the node has had goes before the InternalIP and that before the first; among
  * the latter the InternalIP goes first, since one that moves may be what the node had.
  */
 function preferred(candidates: readonly Detected[], { known = [], internalIps }: HostFacts): Detected | undefined {
   const isInternal = ({ address }: Detected): boolean => includes(internalIps, address);
   const sure = candidates.filter((each) => !isHostAddress(each) || isInternal(each));
-  const [anchor] = inOrderOf(known, sure.length > 0 ? sure : candidates);
+  const [anchor] = inOrderOf([...known, ...internalIps], sure.length > 0 ? sure : candidates);
   const there = candidates.filter(({ interfaceName }) => interfaceName === anchor?.interfaceName);
   // DHCPv6 assigns addresses without a network: one on which the node and its Node agree stays.
   const isLasting = (each: Detected): boolean =>

@@ -1,9 +1,10 @@
 // A firewall that forwards nothing, as Docker and ufw set it up: the doctor names it, and its remedy helps.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { findDroppers, findUnread } from '../../src/apps/ctl/doctor/forward-filter.ts';
 import { KERNEL_CHECKS } from '../../src/apps/ctl/doctor/kernel-checks.ts';
 import type { KernelFacts } from '../../src/apps/ctl/doctor/kernel-facts.ts';
-import { readForwardFilters, readLegacyFilters } from '../../src/apps/ctl/doctor/read-forward-filters.ts';
+import { judgeFirewall } from '../../src/install/host/firewall/judge-firewall.ts';
+import { kernelSource, listedSource, readFilters } from '../../src/install/host/firewall/read-filters.ts';
+import { readLegacyFilters } from '../../src/install/host/firewall/read-legacy-filters.ts';
 import { type Finding, judgeAll } from '../../src/checks/check.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
@@ -21,6 +22,14 @@ const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
 const tables = linuxPacketTables();
 const POOLS = ['10.65.0.0/16', 'fd00:65::/48'].map(parseCidr);
+const NODE = {
+  families: new Set([4, 6] as const),
+  pools: POOLS,
+  own: new Map(),
+  peers: [],
+  tunnels: [],
+  bgpPort: undefined,
+};
 const TO = { IPv4: '10.65.0.2', IPv6: 'fd00:65::2' };
 
 let host: TestNetns;
@@ -176,13 +185,16 @@ describe('a filter that the doctor cannot read', () => {
   });
 });
 
+/** Reads the filters in both ways: as the doctor, which lists all tables, and as the agent. */
 async function faults(): Promise<readonly Finding[]> {
-  const filters = await within(host, async () => [
-    ...(await readForwardFilters(await tables.list(signal), tables, signal)),
-    ...(await readLegacyFilters('/proc/thread-self', signal)),
-  ]);
-  const facts = { forwardDroppers: findDroppers(filters, POOLS), unreadFilters: findUnread(filters, POOLS) };
+  const { asDoctor, asAgent, legacy } = await within(host, async () => ({
+    asDoctor: await readFilters(listedSource(await tables.list(signal), tables), signal),
+    asAgent: await readFilters(await kernelSource(tables, signal), signal),
+    legacy: await readLegacyFilters({ procDir: '/proc/thread-self' }, signal),
+  }));
+  expect(asAgent).toEqual(asDoctor);
+  const firewall = judgeFirewall({ filters: [...asDoctor, ...legacy.filters], unread: legacy.unread }, NODE);
   const checks = KERNEL_CHECKS.filter(({ id }) => ['kernel/forward-dropped', 'kernel/filter-unread'].includes(id));
   // The checks look at nothing else.
-  return judgeAll(checks, facts as unknown as KernelFacts);
+  return judgeAll(checks, { firewall } as unknown as KernelFacts);
 }

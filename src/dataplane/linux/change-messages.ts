@@ -1,11 +1,20 @@
 /** Messages of nf_tables about changes that a program has made. Pure. */
 import type { TableChange } from '../table-events.ts';
 import { attributeText, decodeAttributes, decodeNotes } from './netlink.ts';
-import { NFGENMSG_BYTES, NFNL_SUBSYS_NFTABLES, NFPROTO_INET } from './nft-numbers.ts';
+import { NFGENMSG_BYTES, NFNL_SUBSYS_NFTABLES, NFPROTO_INET, NFT_MSG } from './nft-numbers.ts';
 
 /** Multicast group of the netfilter socket. */
 export const CHANGE_GROUP = 7;
 const ATTRIBUTE_HEADER_BYTES = 4;
+/** Messages about tables, chains and rules. Elements of sets change all the time, and decide about few packets. */
+const OF_RULES: ReadonlySet<number> = new Set([
+  NFT_MSG.NEWTABLE,
+  NFT_MSG.DELTABLE,
+  NFT_MSG.NEWCHAIN,
+  NFT_MSG.DELCHAIN,
+  NFT_MSG.NEWRULE,
+  NFT_MSG.DELRULE,
+]);
 /** Ends a transaction. */
 const NFT_MSG_NEWGEN = (NFNL_SUBSYS_NFTABLES << 8) | 15;
 const NFTA_GEN_PROC_NAME = 3;
@@ -19,6 +28,7 @@ export function changeReader(
   isOwn: (port: number) => boolean,
 ): (bytes: Buffer) => readonly TableChange[] {
   const touched = new Set<string>();
+  let hasChangedOthers = false;
   return (bytes) => {
     const changes: TableChange[] = [];
     for (const { type, port, body } of decodeNotes(bytes)) {
@@ -26,9 +36,15 @@ export function changeReader(
       if (type !== NFT_MSG_NEWGEN) {
         const name = tableIn(body);
         if (name !== undefined && tables.includes(name)) touched.add(name);
-      } else if (touched.size > 0) {
-        changes.push({ tables: [...touched], program: programIn(body) });
+        else hasChangedOthers ||= OF_RULES.has(type & 0xff);
+      } else if (touched.size > 0 || hasChangedOthers) {
+        changes.push({
+          tables: [...touched],
+          program: programIn(body),
+          ...(hasChangedOthers ? { hasChangedOthers } : {}),
+        });
         touched.clear();
+        hasChangedOthers = false;
       }
     }
     return changes;

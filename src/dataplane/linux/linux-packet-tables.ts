@@ -3,7 +3,7 @@ import type { HostChain, HostElement, HostRule, HostSet, HostTable, PacketTables
 import { loadAddon } from './addon.ts';
 import { listIpSets } from './ip-sets.ts';
 import { decodeData, decodeExpressions } from './listed-expressions.ts';
-import { type Attributes, decodeAttributes, textOfAttribute } from './netlink.ts';
+import { type Attributes, decodeAttributes, NLM_F_DUMP, textAttribute, textOfAttribute } from './netlink.ts';
 import {
   attributesOf,
   be32Of,
@@ -12,6 +12,7 @@ import {
   dumpElements,
   familyOf,
   listedElements,
+  message,
 } from './nft-messages.ts';
 import {
   FAMILY_NUMBERS,
@@ -19,6 +20,7 @@ import {
   NF_ACCEPT,
   NFTA_CHAIN,
   NFTA_HOOK,
+  NFTA_RULE,
   NFTA_SET,
   NFTA_SET_ELEM,
   NFTA_TABLE,
@@ -42,6 +44,29 @@ export function linuxPacketTables(addonPath?: string): PacketTables {
       ];
       signal.throwIfAborted();
       return joinTables({ tables, chains, rules, sets });
+    },
+    listBaseChains: async (signal) => {
+      signal.throwIfAborted();
+      using socket = NftSocket.open(loadAddon(addonPath));
+      const bodies = await socket.list('list the nftables chains', dumpEverywhere('GETCHAIN'));
+      signal.throwIfAborted();
+      return joinBases(bodies);
+    },
+    rulesOf: async ({ family, name }, chain, signal) => {
+      signal.throwIfAborted();
+      using socket = NftSocket.open(loadAddon(addonPath));
+      const place = [textAttribute(NFTA_RULE.TABLE, name), textAttribute(NFTA_RULE.CHAIN, chain)];
+      const dump = message('GETRULE', NLM_F_DUMP, place, ownValue(FAMILY_NUMBERS, family));
+      const bodies = await socket.list(`list the rules of the chain "${chain}"`, dump);
+      return bodies.map(hostRule);
+    },
+    setsOf: async ({ family, name }, signal) => {
+      signal.throwIfAborted();
+      using socket = NftSocket.open(loadAddon(addonPath));
+      const place = [textAttribute(NFTA_SET.TABLE, name)];
+      const dump = message('GETSET', NLM_F_DUMP, place, ownValue(FAMILY_NUMBERS, family));
+      const bodies = await socket.list(`list the sets of the table "${name}"`, dump);
+      return bodies.map((body) => hostSet(attributesOf(body)));
     },
     elements: async ({ family, name }, set, signal) => {
       signal.throwIfAborted();
@@ -74,6 +99,20 @@ function joinTables(bodies: Readonly<Record<'tables' | 'chains' | 'rules' | 'set
       sets: (sets.get(key) ?? []).map((set) => hostSet(attributesOf(set))),
     };
   });
+}
+
+function joinBases(bodies: readonly Buffer[]): readonly HostTable[] {
+  const tables = new Map<string, HostTable & { readonly chains: HostChain[] }>();
+  for (const body of bodies) {
+    const attributes = attributesOf(body);
+    if (attributes.get(NFTA_CHAIN.HOOK) === undefined) continue;
+    const family = familyOf(body);
+    const name = textOfAttribute(attributes, NFTA_CHAIN.TABLE);
+    const table = tables.get(`${family} ${name}`) ?? { family, name, chains: [], sets: [] };
+    table.chains.push({ name: textOfAttribute(attributes, NFTA_CHAIN.NAME), ...baseOf(attributes), rules: [] });
+    tables.set(`${family} ${name}`, table);
+  }
+  return [...tables.values()];
 }
 
 /** Family and table; the table is the first attribute of every object. */

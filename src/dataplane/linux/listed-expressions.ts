@@ -1,9 +1,10 @@
 /** Expressions of rules of any program, as readable fields. Pure. */
 import { ownValue } from '../../base/own-value.ts';
 import { type HostExpression, NOT_READ } from '../packet-tables.ts';
-import { attributesIn, attributeText, decodeAttributes, textOfAttribute } from './netlink.ts';
+import { type Attributes, attributesIn, attributeText, decodeAttributes, textOfAttribute } from './netlink.ts';
 import { be32Of, listedAttributes } from './nft-messages.ts';
 import { NFTA_DATA, NFTA_EXPR, NFTA_VERDICT } from './nft-numbers.ts';
+import { matchFields } from './xt-matches.ts';
 
 /**
  * Fields by expression, in the order of their attributes, which the kernel numbers from 1. A field is a number of 32 bits unless
@@ -51,6 +52,8 @@ const FIELDS: Readonly<Record<string, string>> = {
   xfrm: 'to key direction:8 number',
 };
 
+const NFTA_MATCH = { NAME: 1, REVISION: 2, INFO: 3 } as const;
+
 /** Names by number. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   bases: 'link network transport inner tunnel'.split(' '),
@@ -84,8 +87,15 @@ export function decodeExpressions(list: Buffer): readonly HostExpression[] {
       const payload = data.get(index + 1);
       return payload === undefined || field === '-' ? [] : [decodeField(field, payload)];
     });
-    return { kind, ...Object.fromEntries(found) };
+    const more = kind === 'match' ? matchIn(data) : {};
+    return { kind, ...Object.fromEntries(found), ...more };
   });
+}
+
+function matchIn(data: Attributes): Readonly<Record<string, number>> {
+  const info = data.get(NFTA_MATCH.INFO);
+  if (info === undefined) return {};
+  return matchFields(textOfAttribute(data, NFTA_MATCH.NAME), be32Of(data.get(NFTA_MATCH.REVISION)), info);
 }
 
 function decodeField(field: string, payload: Buffer): readonly [name: string, value: string | number] {

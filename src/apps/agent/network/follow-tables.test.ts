@@ -19,6 +19,7 @@ class Scene {
   readonly over = new AbortController();
   costMs = 0;
   isRepaired = true;
+  ofOthers = 0;
   notify: (change: TableChange) => void = () => undefined;
   readonly follower: TableFollower;
 
@@ -33,7 +34,8 @@ class Scene {
       return this.isRepaired;
     };
     const events = { watch: watch ?? listen };
-    const ports = { clock: this.clock, log: silentLog, events, compare, ownProgram: 'MainThread' };
+    const onOthers = (): void => void (this.ofOthers += 1);
+    const ports = { clock: this.clock, log: silentLog, events, compare, onOthers, ownProgram: 'MainThread' };
     this.follower = new TableFollower(ports, TABLES);
     void this.follower.run(this.over.signal).catch(() => undefined);
     scenes.push(this);
@@ -59,6 +61,15 @@ it('compares at once what has changed, and every table when the kernel has dropp
   await scene.clock.pass(100);
   await scene.change('unknown');
   expect(scene.compared[1]).toEqual(TABLES);
+});
+
+it('passes on that tables of others have changed, and compares nothing for that', async () => {
+  const scene = new Scene();
+  scene.notify({ tables: [], program: 'iptables', hasChangedOthers: true });
+  await scene.clock.pass(0);
+  expect([scene.ofOthers, scene.compared]).toEqual([1, []]);
+  await scene.change('unknown');
+  expect([scene.ofOthers, scene.compared.length]).toEqual([2, 1]);
 });
 
 it('compares again only after four times as long as a comparison has taken, whatever changes meanwhile', async () => {

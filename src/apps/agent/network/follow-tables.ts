@@ -22,6 +22,8 @@ interface FollowPorts {
   readonly events: TableEvents;
   /** Compares the tables with their desired state. Resolves when all have been compared, to whether one was not as it should be. */
   readonly compare: (tables: readonly string[]) => Promise<boolean>;
+  /** Called when other programs have changed chains or rules of other tables, or may have. */
+  readonly onOthers?: () => void;
   /** How the kernel names the processes of netplug: those that serve calls change the tables as well. */
   readonly ownProgram: string;
 }
@@ -96,8 +98,10 @@ export class TableFollower {
     }
   }
 
-  #take({ tables, program }: TableChange): void {
-    const { ownProgram } = this.#ports;
+  #take({ tables, program, hasChangedOthers }: TableChange): void {
+    const { ownProgram, onOthers } = this.#ports;
+    if (hasChangedOthers === true || tables === 'unknown') onOthers?.();
+    if (tables.length === 0) return;
     for (const table of tables === 'unknown' ? this.#names : tables) this.#changed.add(table);
     const isOwn = program !== undefined && program === ownProgram;
     this.#isForeign ||= !isOwn;

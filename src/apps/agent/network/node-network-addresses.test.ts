@@ -10,7 +10,7 @@ import {
   works,
   worldWith,
 } from '../../../../test/support/networked-node.ts';
-import type { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
+import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { NodeSpec } from '../../../model/node.ts';
@@ -84,6 +84,47 @@ describe('the address of a node', () => {
       expect(again.flatMap(problemsOf)).toEqual([]);
     },
   );
+
+  it('on a bridge such as "br-ex" is named with a method that chooses it, and found as the InternalIP of the Node', async () => {
+    const { store } = await worldWith(VXLAN);
+    const bridged = (): MemoryHostNetwork => {
+      const host = new MemoryHostNetwork();
+      const link = { mtu: 1500, isUp: true, isLoopback: false };
+      host.putInterface({ ...link, name: 'eth0', addresses: [] });
+      const addresses = [{ address: parseAddress('192.0.2.1'), prefixBits: 24 }];
+      host.putInterface({ ...link, name: 'br-ex', addresses });
+      return host;
+    };
+    const b = startNode('b', { store, host: bridged() });
+    await until(
+      () => problemsOf(b).length === 2,
+      () => problemsOf(b).join('\n'),
+    );
+    expect(problemsOf(b)).toContain(
+      'error: Cannot find an IPv4 address of the node: no interface that is up has one that counts; 192.0.2.1 of interface "br-ex" is skipped, because Docker names interfaces so (If that is the address of the node, choose it with NETPLUG_IP: "cidr=192.0.2.0/24")',
+    );
+    await b.stop();
+    const spec: NodeSpec = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] };
+    await store.createResource({ ...nodeOf('a'), spec }, never);
+    const a = startNode('a', { store, host: bridged() });
+    await works(a);
+    expect(await publishedBy(store, 'a')).toBe('192.0.2.1/24');
+  });
+
+  it('tells what a firewall of the host must let pass, together with those of other nodes', async () => {
+    const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64'));
+    await store.createResource({ ...nodeOf('other'), spec: { bgp: { ipv4Address: '192.0.2.2/24' } } }, never);
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
+    expect(a.network.traffic()).toBeUndefined();
+    await until(() => a.network.traffic()?.own.size === 1, 'the own address is known');
+    expect(a.network.traffic()).toMatchObject({
+      families: new Set([4, 6]),
+      peers: [parseAddress('192.0.2.2')],
+      own: new Map([[4, { address: parseAddress('192.0.2.1'), device: 'eth0' }]]),
+      tunnels: ['vxlan4'],
+      bgpPort: 179,
+    });
+  });
 
   it('is not taken from a node that has it, which keeps its pods, and taken when that one is removed', async () => {
     const { store } = await worldWith(VXLAN);

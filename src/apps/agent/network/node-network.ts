@@ -9,8 +9,9 @@ import type { HostSides } from '../../../dataplane/kernel.ts';
 import type { TableFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
 import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
+import type { NodeTraffic } from '../../../install/host/firewall/traffic.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
-import { type NodeProblem, asNodeProblems } from '../../../model/node-report.ts';
+import { type NodeProblem, type Sentence, asNodeProblems } from '../../../model/node-report.ts';
 import type { Address } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
@@ -39,6 +40,7 @@ import { type ShownParts, shownNetwork } from './shown-network.ts';
 import { OwnAddressClaims, type ClaimPorts } from './host/own-address-claims.ts';
 import { conflictsOf } from './host/contested-addresses.ts';
 import { findOwnAddresses } from './host/own-addresses.ts';
+import { nodeTraffic } from './host/node-traffic.ts';
 import { reconcilePodFilter } from './reconcile-pod-filter.ts';
 import { TunnelFilter } from './routes/tunnel-filter.ts';
 
@@ -89,8 +91,8 @@ export class NodeNetwork {
   /** Addresses of the node that other nodes publish as well. */
   #conflicts: readonly NodeProblem[] = [];
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
-  /** Problems that do not fail the reconciler of their part, a sentence each. */
-  readonly #partProblems: Partial<Record<NetworkPart, readonly string[]>> = {};
+  /** Problems that do not fail the reconciler of their part. */
+  readonly #partProblems: Partial<Record<NetworkPart, readonly Sentence[]>> = {};
   #watchProblem: string | undefined = 'the datastore is being read';
   readonly #reconcilers: Readonly<Record<NetworkPart, Reconciler>>;
   readonly #registered: Registration;
@@ -205,14 +207,14 @@ export class NodeNetwork {
     };
   }
 
-  /** Compares the tunnels with settings that have changed. */
-  renewTunnels(): void {
-    this.#trigger('tunnels');
+  /** Compares the tunnels with settings that have changed, or the routes with addresses of servers. */
+  renew(what: 'settings' | 'servers'): void {
+    this.#trigger(what === 'settings' ? 'tunnels' : 'addresses');
   }
 
-  /** Compares the routes with addresses of servers that have changed. */
-  renewServers(): void {
-    this.#trigger('addresses');
+  /** Returns what a firewall of the host must let pass; undefined while the cluster is not known. */
+  traffic(): NodeTraffic | undefined {
+    return this.#state.hasSnapshot ? nodeTraffic(this.#settings.node, this.#state, this.#own.addresses) : undefined;
   }
 
   /** Compares tables of nftables that another program has changed. Resolves after that, to whether one was not as it should be. */

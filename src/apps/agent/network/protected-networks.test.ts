@@ -38,7 +38,7 @@ describe('the network of a node', () => {
         host.putInterface({ name: 'eth1', mtu: 1500, isUp: true, isLoopback: false, addresses });
       } else {
         servers.push(parseAddress(base!));
-        a.network.renewServers();
+        a.network.renew('servers');
       }
       await until(async () => (await routesOf(a))[block] === undefined, 'the route is gone');
       expect(a.network.problems()).toEqual([
@@ -48,7 +48,7 @@ describe('the network of a node', () => {
       expect(a.network.failures()).toEqual([]);
       if (kind === 'interface') host.removeInterface('eth1');
       servers.splice(0);
-      a.network.renewServers();
+      a.network.renew('servers');
       await until(async () => (await routesOf(a))[block] !== undefined, 'the route is there again');
     },
   );

@@ -10,6 +10,7 @@ import { type FanOutSource, fanOutGauges, shownFanOut } from './fan-out-standing
 import type { TableFollower } from './follow-tables.ts';
 import type { FlowObserver } from './flows/flow-observer.ts';
 import type { RateBounder } from './host/bound-rates.ts';
+import type { HostInspector } from './host/inspect-host.ts';
 import type { AttachmentWatch } from './host/attachment-watch.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
@@ -71,6 +72,8 @@ interface ServePorts {
   readonly rates: Pick<RateBounder, 'problems' | 'run'>;
   /** The tables of nftables, as other programs change them. */
   readonly tables: Pick<TableFollower, 'problems' | 'run'>;
+  /** What other programs do to the host. */
+  readonly host: Pick<HostInspector, 'problems' | 'run'>;
   readonly attachments: Pick<AttachmentWatch, 'problems' | 'readKept' | 'run'>;
   readonly threads: Pick<ThreadPoolWatch, 'stuckMs'>;
   /** The sidecars of pods, which judge requests. */
@@ -88,7 +91,7 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
   const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings } = ports;
-  const { podLinks, rates, attachments, sidecars, tables, relayOwn, findServers } = ports;
+  const { podLinks, rates, attachments, sidecars, tables, host, relayOwn, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -102,7 +105,7 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
       await Promise.all([policy.run(signal), sidecars.run(signal)]);
     };
     const others = [{ run: runPolicy }, { run: relayOwn }, { run: findServers }];
-    const parts = [network, podLinks, rates, attachments, flows, settings, tables, ...others];
+    const parts = [network, podLinks, rates, attachments, flows, settings, tables, host, ...others];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (!stop.signal.aborted) throw cause;
@@ -151,7 +154,8 @@ function shownSidecar({ ports, problems, ...rest }: ShownSidecar): NonNullable<S
 }
 
 function statusWith(parts: Parts): NetworkStatus {
-  const { network, policy, flows, settings, podLinks, rates, attachments, tables, threads, fanOut, sidecars } = parts;
+  const { network, policy, flows, settings, podLinks, rates, attachments, tables, host, threads, fanOut, sidecars } =
+    parts;
   const failures = [...policy.failures(), ...podLinks.failures()];
   return {
     standing: {
@@ -174,6 +178,7 @@ function statusWith(parts: Parts): NetworkStatus {
       asNodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
       asNodeProblems(PROBLEMS.rates, rates.problems()),
       tables.problems(),
+      host.problems(),
       attachments.problems(),
       asNodeProblems(PROBLEMS.sidecars, sidecars.problems()),
       asNodeProblems(PROBLEMS.settings, settings.problems()),

@@ -2,6 +2,7 @@ import { VERSION } from '../../../base/version.ts';
 import { counted } from '../../../base/counted.ts';
 import type { AgentFacts } from './agent-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
+import { FIREWALL_CODES } from '../../../install/host/firewall/judge-firewall.ts';
 import type { NodeSeverity } from '../../../model/node-report.ts';
 import { topic } from './topic.ts';
 
@@ -98,10 +99,13 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   },
 ];
 
-/** Returns the problems that are not among the reasons why the agent is not ready. */
+/**
+ * Returns the problems that are not among the reasons why the agent is not ready. Those of the firewall are left out: the doctor
+ * judges it itself, and the agent has looked some seconds ago.
+ */
 function unsaid({ network, readiness }: AgentFacts, severity: NodeSeverity): readonly Fault[] {
   return (network?.problems ?? [])
-    .filter((each) => each.severity === severity)
+    .filter((each) => each.severity === severity && !FIREWALL_CODES.some((code) => code === each.code))
     .filter(({ text }) => readiness?.reasons.some((reason) => reason.includes(text)) !== true)
     .map(({ text, remedy }) => ({ found: text, ...(remedy === undefined ? {} : { remedy }) }));
 }

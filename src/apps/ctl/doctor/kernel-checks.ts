@@ -1,10 +1,11 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { PROXY_CHECK } from '../../../checks/cluster-checks.ts';
 import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requirements.ts';
-import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import { describeIncomplete } from '../../../dataplane/kernel.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
-import type { ForwardDropper } from './forward-filter.ts';
+import type { FirewallFault } from '../../../install/host/firewall/judge-firewall.ts';
+import type { FullTable } from '../../../install/host/kernel-tables.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
 import { describeUnconnected, UNCONNECTED_REMEDY } from '../../../install/host/unconnected-pods.ts';
@@ -25,25 +26,51 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     id: 'kernel/forward-dropped',
     severity: 'error',
     expected: 'a host firewall that accepts forwarded packets of pods',
-    judge: ({ forwardDroppers }) =>
-      forwardDroppers.map((dropper) => ({
-        found: `chain ${dropper.chain} of table "${dropper.family} ${dropper.table}" drops packets of pods`,
-        remedy: dropper.isUfw
-          ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw to make that permanent'
-          : 'Accept packets of pods now, and configure the firewall to make that permanent',
-        ...(isPlain(dropper.table, dropper.chain, dropper.insertInto) ? { command: acceptCommand(dropper) } : {}),
-      })),
+    judge: (facts) => droppedBy(facts, 'kernel/forward-dropped'),
+  },
+  {
+    id: 'kernel/tunnel-dropped',
+    severity: 'error',
+    expected: 'a host firewall that accepts packets of tunnels from and to other nodes, where a pool has a tunnel',
+    judge: (facts) => droppedBy(facts, 'kernel/tunnel-dropped'),
+  },
+  {
+    id: 'kernel/bgp-dropped',
+    severity: 'warning',
+    expected: 'a host firewall that accepts BGP from and to other nodes, where a pool is in BGP mode',
+    judge: (facts) => droppedBy(facts, 'kernel/bgp-dropped'),
   },
   {
     id: 'kernel/filter-unread',
     severity: 'note',
-    expected: 'a host firewall whose rules for forwarded packets the doctor knows',
-    remedy: 'Make sure that the firewall accepts packets of pods',
-    judge: ({ unreadFilters }) =>
-      unreadFilters.map(
-        ({ family, table, chain, what }) =>
-          `chain ${chain} of table "${family} ${table}" is not read to its end: it has a rule with ${what}`,
-      ),
+    expected: 'a host firewall whose rules for packets of pods and nodes the doctor knows',
+    remedy:
+      'Make sure that the firewall accepts packets of pods and, where pools need them, tunnels and BGP of the other nodes',
+    judge: ({ firewall }) => firewall.unread,
+  },
+  {
+    id: 'kernel/flows-full',
+    severity: 'error',
+    expected: 'room for further flows in the table of tracked ones',
+    judge: (facts) => fullOf(facts, 'kernel/flows-full'),
+  },
+  {
+    id: 'kernel/flows-nearly-full',
+    severity: 'warning',
+    expected: 'a table of tracked flows of which a fifth is free',
+    judge: (facts) => fullOf(facts, 'kernel/flows-nearly-full'),
+  },
+  {
+    id: 'kernel/neighbours-full',
+    severity: 'error',
+    expected: 'room for further neighbours in the table of the kernel',
+    judge: (facts) => fullOf(facts, 'kernel/neighbours-full'),
+  },
+  {
+    id: 'kernel/neighbours-nearly-full',
+    severity: 'warning',
+    expected: 'a table of neighbours of which a fifth is free',
+    judge: (facts) => fullOf(facts, 'kernel/neighbours-nearly-full'),
   },
   {
     id: 'kernel/ipv6-off',
@@ -187,16 +214,12 @@ function isPlain(...names: readonly string[]): boolean {
   return names.every((name) => /^[\w./-]+$/.test(name));
 }
 
-/** Returns a command of the tool that owns the table, since iptables cannot read every rule that nft writes. */
-function acceptCommand({ family, table, chain, insertInto, isLegacy }: ForwardDropper): string {
-  const isIptables = family !== 'inet' && table === 'filter' && chain === 'FORWARD';
-  if (!isIptables) {
-    const insert = (match: string): string => `nft insert rule ${family} ${table} ${chain} ${match} accept`;
-    return [insert(`iifname '"${HOST_LINK_PREFIX}*"'`), insert(`oifname '"${HOST_LINK_PREFIX}*"'`)].join(' && ');
-  }
-  const program = `${family === 'ip' ? 'iptables' : 'ip6tables'}-${isLegacy ? 'legacy' : 'nft'}`;
-  const links = ['-i', '-o'].map((option) => `${program} -I ${insertInto} ${option} ${HOST_LINK_PREFIX}+ -j ACCEPT`);
-  return links.join(' && ');
+function droppedBy({ firewall }: KernelFacts, id: FirewallFault['code']): Fault[] {
+  return firewall.faults.filter(({ code }) => code === id).map(({ code: _code, ...fault }) => fault);
+}
+
+function fullOf({ fullTables }: KernelFacts, id: FullTable['code']): Fault[] {
+  return fullTables.filter(({ code }) => code === id).map(({ code: _code, ...fault }) => fault);
 }
 
 /** Returns the larger of both settings, which the kernel applies. */

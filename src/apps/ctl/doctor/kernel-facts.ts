@@ -10,11 +10,15 @@ import { parseCidr } from '../../../net/cidr.ts';
 import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
 import { TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
-import { findDroppers, findUnread, type ForwardDropper, type UnreadFilter } from './forward-filter.ts';
-import { readForwardFilters, readLegacyFilters } from './read-forward-filters.ts';
+import { type FirewallJudgement, judgeFirewall } from '../../../install/host/firewall/judge-firewall.ts';
+import { listedSource, readFilters } from '../../../install/host/firewall/read-filters.ts';
+import { readLegacyFilters } from '../../../install/host/firewall/read-legacy-filters.ts';
+import { findFullTables, type FullTable } from '../../../install/host/kernel-tables.ts';
+import { readKernelTables } from '../../../install/host/read-kernel-tables.ts';
 import { findUnconnectedPods, type UnconnectedPod } from '../../../install/host/unconnected-pods.ts';
 import type { LeftOver } from '../../../install/host/left-overs.ts';
 import { readDevices, readLeftOvers } from './read-left-overs.ts';
+import { readNodeTraffic } from './read-node-traffic.ts';
 import type { Sources } from './sources.ts';
 
 /** Kernel features that netplug may need. */
@@ -36,10 +40,10 @@ export interface KernelFacts {
   readonly abilities: Abilities;
   /** By path below /proc/sys/net; undefined for settings that the kernel does not have. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
-  /** Filters of the host firewall that drop packets of pods. */
-  readonly forwardDroppers: readonly ForwardDropper[];
-  /** Filters of the host firewall that were not read completely. */
-  readonly unreadFilters: readonly UnreadFilter[];
+  /** What the host firewall drops of what the node needs. */
+  readonly firewall: FirewallJudgement;
+  /** Tables of the kernel without room. */
+  readonly fullTables: readonly FullTable[];
   readonly incompleteLinks: readonly IncompleteLink[];
   /** Pods whose namespaces exist and that have no link, as far as the runtime has recorded them. */
   readonly unconnected: readonly UnconnectedPod[];
@@ -62,7 +66,6 @@ const SYSCTLS = [
   'ipv6/conf/default/disable_ipv6',
   'ipv4/conf/all/rp_filter',
   'ipv4/conf/all/arp_ignore',
-  'ipv4/neigh/default/gc_thresh3',
 ];
 
 /** Commands that create a device of the kind; the device vanishes with the namespace when the process exits. */
@@ -76,14 +79,13 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const { procDir } = sources.context.ports.host;
   const pools = await sources.pools();
   const families = await familiesOf(sources, pools);
-  const cidrs = pools.map(({ spec }) => parseCidr(spec.cidr));
   const kernel = sources.context.ports.openKernel();
   const packetTables = sources.context.ports.openPacketTables();
   const { listed } = await tryTables(packetTables, signal);
-  const filters = [
-    ...(await readForwardFilters(listed, packetTables, signal)),
-    ...(await readLegacyFilters(procDir, signal)),
-  ].filter(({ family }) => concerns(family, families));
+  const host = sources.context.ports.openHostNetwork();
+  const legacy = await readLegacyFilters({ procDir }, signal);
+  const filters = [...(await readFilters(listedSource(listed, packetTables), signal)), ...legacy.filters];
+  const traffic = await readNodeTraffic(sources, { pools, families });
   const links = await readDevices(procDir);
   const files = await sources.confFiles();
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
@@ -97,12 +99,12 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     sysctls: Object.fromEntries(
       await Promise.all(paths.map(async (path) => [path, await readSysctl(join(procDir, 'sys/net', path))] as const)),
     ),
-    forwardDroppers: findDroppers(filters, cidrs),
-    unreadFilters: findUnread(filters, cidrs),
+    firewall: judgeFirewall({ filters, unread: legacy.unread }, traffic),
+    fullTables: findFullTables(await readKernelTables({ procDir, host }), undefined),
     leftOvers: await readLeftOvers({ procDir, tables: packetTables }, { files, listed }, signal),
     ipvsDevices: links.filter((name) => name.startsWith('kube-ipvs')),
     unconnected: await findUnconnectedPods(kernel, sources.context.ports.machine.resultsDir),
-    rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
+    rivals: await host.findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
     incompleteLinks: await kernel.listIncompleteLinks({ settings: true }),
     rateLimits: await kernel.listRateLimits(),
     tunnels,
@@ -119,10 +121,6 @@ export function neededFor(pools: readonly IpPool[]): ReadonlySet<Ability> {
     ...(modes.has('ipip') ? (['ipip'] as const) : []),
     ...(needsRules ? (['nf_tables'] as const) : []),
   ]);
-}
-
-function concerns(family: ForwardDropper['family'], families: ReadonlySet<Family>): boolean {
-  return family === 'inet' ? families.size > 0 : families.has(family === 'ip' ? 4 : 6);
 }
 
 /** Returns the families of the pools, or without pools those of the network configuration. */

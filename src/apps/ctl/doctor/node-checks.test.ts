@@ -6,6 +6,8 @@ import type { ShownNetwork } from '../../../model/shown-network.ts';
 import { AGENT_CHECKS } from './agent-checks.ts';
 import type { AgentFacts } from './agent-facts.ts';
 import { BGP_CHECKS, type BgpFacts } from './bgp-checks.ts';
+import type { FirewallFault } from '../../../install/host/firewall/judge-firewall.ts';
+import type { FullTable } from '../../../install/host/kernel-tables.ts';
 import type { HostLink } from '../../../dataplane/kernel.ts';
 import { KERNEL_CHECKS } from './kernel-checks.ts';
 import { type Ability, type KernelFacts, neededFor } from './kernel-facts.ts';
@@ -51,6 +53,12 @@ describe('doctor checks of the agent', () => {
   });
 });
 
+it('leave what the agent says of the firewall to the check that judges it now', () => {
+  const said = { ...problem('error'), code: 'kernel/tunnel-dropped' };
+  const facts = { ...AGENT, network: { ...NETWORK, problems: [said, problem('error')] } };
+  expect(AGENT_CHECKS.flatMap(({ judge }) => judge(facts))).toEqual([{ found: 'routes: refused' }]);
+});
+
 function problem(severity: 'error' | 'warning'): ShownNetwork['problems'][number] {
   return { code: 'network/failing', severity, text: 'routes: refused', since: '2026-12-01T09:00:00Z' };
 }
@@ -89,8 +97,8 @@ const KERNEL: KernelFacts = {
     'ipv4/conf/all/arp_ignore': '0',
     'ipv4/conf/vxlan.netplug/rp_filter': '2',
   },
-  forwardDroppers: [],
-  unreadFilters: [],
+  firewall: { faults: [], unread: [] },
+  fullTables: [],
   incompleteLinks: [],
   leftOvers: [],
   ipvsDevices: [],
@@ -103,18 +111,27 @@ const sysctl = (path: string, value: string): Pick<KernelFacts, 'sysctls'> => ({
   sysctls: { ...KERNEL.sysctls, [path]: value },
 });
 
+const dropped = (code: FirewallFault['code']): Pick<KernelFacts, 'firewall'> => ({
+  firewall: { faults: [{ code, found: 'chain INPUT drops it', remedy: 'Accept it' }], unread: [] },
+});
+const full = (code: FullTable['code']): Pick<KernelFacts, 'fullTables'> => ({
+  fullTables: [{ code, found: 'no room', remedy: 'Raise it', command: 'sysctl -w a/b=2' }],
+});
+
 describe('doctor checks of the kernel', () => {
   expectEachCheck(KERNEL_CHECKS, KERNEL, {
     forwarding: sysctl('ipv4/ip_forward', '0'),
-    'forward-dropped': {
-      forwardDroppers: [
-        { family: 'ip', table: 'filter', chain: 'FORWARD', isLegacy: false, insertInto: 'FORWARD', isUfw: false },
-      ],
-    },
+    'forward-dropped': dropped('kernel/forward-dropped'),
+    'tunnel-dropped': dropped('kernel/tunnel-dropped'),
+    'bgp-dropped': dropped('kernel/bgp-dropped'),
+    'flows-full': full('kernel/flows-full'),
+    'flows-nearly-full': full('kernel/flows-nearly-full'),
+    'neighbours-full': full('kernel/neighbours-full'),
+    'neighbours-nearly-full': full('kernel/neighbours-nearly-full'),
     'ipv6-off': sysctl('ipv6/conf/all/disable_ipv6', '1'),
     missing: { abilities: { ...ALL, vxlan: false } },
     untried: { abilities: { ...ALL, veth: undefined } },
-    'filter-unread': { unreadFilters: [{ family: 'ip', table: 'filter', chain: 'FORWARD', what: 'queue' }] },
+    'filter-unread': { firewall: { faults: [], unread: ['chain FORWARD is not read to its end'] } },
     'too-old': { release: '5.9.16', needed: new Set() },
     'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
     'left-overs': { leftOvers: [{ plugin: 'flannel', devices: ['flannel.1'], chains: [], sets: [], pins: [] }] },
@@ -135,24 +152,6 @@ describe('doctor checks of the kernel', () => {
     'tunnel-taken': { rivals: ['vxlan.old'] },
     'rate-limit': { rateLimits: [LIMIT, { ...LIMIT, isBounded: true }] },
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
-  });
-
-  it('suggest no command with names that a shell would not take as they are', () => {
-    const check = KERNEL_CHECKS.find(({ id }) => id === 'kernel/forward-dropped');
-    const dropper = {
-      family: 'inet',
-      table: 'wall',
-      chain: 'f',
-      isLegacy: false,
-      insertInto: 'f',
-      isUfw: false,
-    } as const;
-    const [plain, odd] = ['wall', 'wall; reboot'].map((table) =>
-      check?.judge({ ...KERNEL, forwardDroppers: [{ ...dropper, table }] }),
-    );
-    expect(plain).toMatchObject([{ command: expect.stringContaining('nft insert rule inet wall f ') }]);
-    expect(odd).toMatchObject([{ found: 'chain f of table "inet wall; reboot" drops packets of pods' }]);
-    expect(odd?.[0]).not.toHaveProperty('command');
   });
 
   it('ignore settings of a family that no pod has', () => {

@@ -1,8 +1,9 @@
 import type { HostInterface, HostNetwork } from '../../../../dataplane/host-network.ts';
 import type { NodeName } from '../../../../model/names.ts';
+import type { Sentence } from '../../../../model/node-report.ts';
 import { type Address, FAMILIES, type Family, sameAddress } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
-import { detectAddress } from '../../../../routing/detect-address.ts';
+import { detectAddress, type DetectionOutcome } from '../../../../routing/detect-address.ts';
 import type { Detection } from '../../../../routing/detect-address-method.ts';
 import { internalIpsOf } from '../../../../routing/judge-claim.ts';
 import { endsOf, NO_ENDS } from '../../../../routing/node-ends.ts';
@@ -21,14 +22,16 @@ export interface AddressQuestion {
   /** What the node has had. An address that is still on its link is kept when detection fails. */
   readonly own: Pick<RetainedAddresses, 'addresses' | 'replaced'>;
   readonly detection: Readonly<Record<Family, Detection>>;
+  /** Names the setting behind a variable of the agent, as the installation has it. */
+  readonly settingName: (variable: string) => string;
 }
 
 export interface OwnAddresses {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
   /** What the record of the node has. */
   readonly published: ReadonlyMap<Family, Address>;
-  /** Reasons why a family has none, a sentence each. */
-  readonly problems: readonly string[];
+  /** Reasons why a family has none. */
+  readonly problems: readonly Sentence[];
   /** The interfaces of the host, without tunnels of the agent. */
   readonly interfaces: readonly HostInterface[];
 }
@@ -37,7 +40,7 @@ export interface OwnAddresses {
 export async function findOwnAddresses(
   host: Pick<HostNetwork, 'listInterfaces' | 'lookUp'>,
   state: Pick<ClusterState, 'findNode' | 'pools'>,
-  { node, own, detection }: AddressQuestion,
+  { node, own, detection, settingName }: AddressQuestion,
 ): Promise<OwnAddresses> {
   const interfaces = (await host.listInterfaces()).filter(({ name }) => !isTunnelDevice(name));
   const record = state.findNode(node);
@@ -45,7 +48,7 @@ export async function findOwnAddresses(
   const internalIps = record === undefined ? [] : internalIpsOf(record);
   const pools = state.pools.map(({ cidr }) => cidr);
   const addresses = new Map<Family, OwnAddress>();
-  const problems: string[] = [];
+  const problems: Sentence[] = [];
   for (const family of FAMILIES) {
     const wanted = detection[family];
     const reach = wanted.kind === 'can-reach' ? await host.lookUp(wanted.target) : undefined;
@@ -60,9 +63,20 @@ export async function findOwnAddresses(
     }
     if (found.kind === 'problem' && before !== undefined && isOnLink(before, interfaces)) addresses.set(family, before);
     // Only families of pools need an address.
-    if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);
+    if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) {
+      const setting = settingName(family === 4 ? 'NETPLUG_IP' : 'NETPLUG_IP6');
+      problems.push(withRemedy(found, setting));
+    }
   }
   return { addresses, published, problems, interfaces };
+}
+
+function withRemedy(
+  { problem, method }: Extract<DetectionOutcome, { readonly kind: 'problem' }>,
+  setting: string,
+): Sentence {
+  if (method === undefined) return problem;
+  return { text: problem, remedy: `If that is the address of the node, choose it with ${setting}: "${method}"` };
 }
 
 function isOnLink({ address, device }: OwnAddress, interfaces: readonly HostInterface[]): boolean {

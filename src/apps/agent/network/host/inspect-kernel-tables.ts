@@ -1,0 +1,38 @@
+import type { HostNetwork } from '../../../../dataplane/host-network.ts';
+import { findFullTables, type FullTable, type KernelTables } from '../../../../install/host/kernel-tables.ts';
+import { readKernelTables } from '../../../../install/host/read-kernel-tables.ts';
+import type { NodeProblem } from '../../../../model/node-report.ts';
+import type { HostInspection } from './inspect-host.ts';
+
+const EVERY_MS = 30_000;
+
+const SEVERITIES: Readonly<Record<FullTable['code'], NodeProblem['severity']>> = {
+  'kernel/flows-full': 'error',
+  'kernel/flows-nearly-full': 'warning',
+  'kernel/neighbours-full': 'error',
+  'kernel/neighbours-nearly-full': 'warning',
+};
+
+/** Finds tables of the kernel that are full or soon will be. */
+export function kernelTableInspection(ports: {
+  readonly procDir: string;
+  readonly host: Pick<HostNetwork, 'listPeers'>;
+}): HostInspection {
+  let before: KernelTables | undefined;
+  return {
+    name: 'kernel tables',
+    everyMs: EVERY_MS,
+    pauseMs: EVERY_MS,
+    inspect: async () => {
+      const now = await readKernelTables(ports);
+      const full = findFullTables(now, before);
+      before = now;
+      return full.map(({ code, found, remedy, command }) => ({
+        code,
+        severity: SEVERITIES[code],
+        text: found,
+        remedy: `${remedy}: ${command}`,
+      }));
+    },
+  };
+}

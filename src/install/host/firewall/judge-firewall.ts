@@ -1,0 +1,207 @@
+import { counted } from '../../../base/counted.ts';
+import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import { type Address, formatAddress } from '../../../net/address.ts';
+import { concerns, type HostFilter, verdictOn } from './host-filter.ts';
+import { addressTest } from './meet-traffic.ts';
+import type { UnreadTable } from './read-legacy-filters.ts';
+import { type NodeTraffic, type NeededTraffic, type TrafficKind, trafficOf } from './traffic.ts';
+
+export const FIREWALL_CODES = ['kernel/forward-dropped', 'kernel/tunnel-dropped', 'kernel/bgp-dropped'] as const;
+
+/** Packets that a chain of the host firewall drops. */
+export interface FirewallFault {
+  readonly code: (typeof FIREWALL_CODES)[number];
+  readonly found: string;
+  readonly remedy: string;
+  /** A command that accepts the packets; undefined where a name of the chain does not fit in one as it is. */
+  readonly command?: string;
+}
+
+export interface FirewallJudgement {
+  readonly faults: readonly FirewallFault[];
+  /** What is not known, a sentence each. */
+  readonly unread: readonly string[];
+}
+
+const SHOWN = 3;
+
+/** Returns what the host firewall drops of what the node needs, and of which chains that is not known. Pure. */
+export function judgeFirewall(
+  { filters, unread }: { readonly filters: readonly HostFilter[]; readonly unread: readonly UnreadTable[] },
+  node: NodeTraffic,
+): FirewallJudgement {
+  const traffic = trafficOf(node);
+  const judged = filters.map((filter) => judgeFilter(filter, traffic));
+  return {
+    faults: judged.flatMap(({ faults }) => faults),
+    unread: [
+      ...judged.flatMap((each) => each.unread),
+      ...unread
+        .filter(({ family }) => traffic.some((each) => (each.family === 4) === (family === 'ip')))
+        .map(({ family, table, reason }) => `legacy table "${family} ${table}" is not read: ${reason}`),
+    ],
+  };
+}
+
+function judgeFilter(filter: HostFilter, all: readonly NeededTraffic[]): FirewallJudgement {
+  const verdicts = classesOf(filter, all).flatMap((alike) => {
+    const [first] = alike;
+    const verdict = first === undefined ? 'accept' : verdictOn(filter, first);
+    return alike.map((traffic) => ({ traffic, verdict }));
+  });
+  const dropped = Map.groupBy(
+    verdicts.filter(({ verdict }) => verdict === 'drop').map(({ traffic }) => traffic),
+    ({ kind }) => kind,
+  );
+  const doubt = verdicts.find(({ traffic, verdict }) => verdict.startsWith('?') && !dropped.has(traffic.kind));
+  return {
+    faults: [...dropped].map(([kind, traffic]) => {
+      // Nodes are named where the firewall tells them apart.
+      const passing = all.filter((each) => concerns(filter, each) && !traffic.includes(each));
+      const isPartly = (each: NeededTraffic): boolean =>
+        passing.some((other) => other.kind === kind && other.family === each.family);
+      return faultOf(filter, { kind, dport: traffic[0]?.dport }, peersOf(traffic.filter(isPartly)));
+    }),
+    unread:
+      doubt === undefined
+        ? []
+        : [`${nameOf(filter)} is not read to its end: it has a rule with ${doubt.verdict.slice(1)}`],
+  };
+}
+
+/** Returns what the filter is concerned with, by nodes that it does not tell apart: every rule is judged for each class once. */
+function classesOf(filter: HostFilter, all: readonly NeededTraffic[]): readonly (readonly NeededTraffic[])[] {
+  const field = filter.hook === 'input' ? /^!?saddr / : /^!?daddr /;
+  const matches = Object.values(filter.rules).flatMap((rules) => rules.flatMap((rule) => rule.matches));
+  const tests = [...new Set(matches.filter((match) => field.test(match)))].map(addressTest);
+  const peerClasses = new Map<Address, string>();
+  const peerClassOf = (peer: Address): string => {
+    const known = peerClasses.get(peer) ?? tests.map((test) => (test(peer) ? '1' : '0')).join('');
+    peerClasses.set(peer, known);
+    return known;
+  };
+  const classOf = ({ kind, family, iifname, oifname, peer }: NeededTraffic): string =>
+    [kind, family, iifname, oifname, peer === undefined ? '' : peerClassOf(peer)].join(' ');
+  return [
+    ...Map.groupBy(
+      all.filter((each) => concerns(filter, each)),
+      classOf,
+    ).values(),
+  ];
+}
+
+function peersOf(traffic: readonly NeededTraffic[]): readonly Address[] {
+  return traffic.flatMap(({ peer }) => (peer === undefined ? [] : [peer]));
+}
+
+function nameOf({ family, table, chain }: HostFilter): string {
+  return `chain ${chain} of table "${family} ${table}"`;
+}
+
+interface DroppedKind {
+  readonly kind: TrafficKind;
+  readonly dport: number | undefined;
+}
+
+interface Packets {
+  readonly code: FirewallFault['code'];
+  readonly text: string;
+  /** Options of iptables and conditions of nft, one rule each, and what the settings of ufw and firewalld call it. */
+  readonly iptables: readonly string[];
+  readonly nft: readonly string[];
+  readonly ufw: string;
+  readonly firewalld: string;
+}
+
+const PACKETS: Readonly<Record<Exclude<TrafficKind, 'bgp'>, Packets>> = {
+  pods: {
+    code: 'kernel/forward-dropped',
+    text: 'packets of pods',
+    iptables: [`-i ${HOST_LINK_PREFIX}+`, `-o ${HOST_LINK_PREFIX}+`],
+    nft: [`iifname '"${HOST_LINK_PREFIX}*"'`, `oifname '"${HOST_LINK_PREFIX}*"'`],
+    ufw: 'DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw',
+    firewalld: `firewall-cmd --permanent --zone=trusted --add-interface=${HOST_LINK_PREFIX}+`,
+  },
+  vxlan: {
+    code: 'kernel/tunnel-dropped',
+    text: 'VXLAN (UDP 4789)',
+    iptables: ['-p udp --dport 4789'],
+    nft: ['udp dport 4789'],
+    ufw: '"ufw allow 4789/udp"',
+    firewalld: 'firewall-cmd --permanent --add-port=4789/udp',
+  },
+  ipip: {
+    code: 'kernel/tunnel-dropped',
+    text: 'IP-in-IP (protocol 4)',
+    iptables: ['-p 4'],
+    nft: ['meta l4proto 4'],
+    ufw: '"-A ufw-before-input -p 4 -j ACCEPT" in /etc/ufw/before.rules',
+    firewalld: 'firewall-cmd --permanent --add-protocol=ipv4',
+  },
+};
+
+function packetsOf({ kind, dport }: DroppedKind): Packets {
+  if (kind !== 'bgp') return PACKETS[kind];
+  const port = String(dport);
+  return {
+    code: 'kernel/bgp-dropped',
+    text: `BGP (TCP ${port})`,
+    iptables: [`-p tcp --dport ${port}`],
+    nft: [`tcp dport ${port}`],
+    ufw: `"ufw allow ${port}/tcp"`,
+    firewalld: `firewall-cmd --permanent --add-port=${port}/tcp`,
+  };
+}
+
+/** The chain that Docker calls first and leaves to administrators. */
+const DOCKER_USER = 'DOCKER-USER';
+const UFW = /^ufw6?-before-(input|forward)$/;
+const FIREWALLD = 'firewalld';
+
+function faultOf(filter: HostFilter, traffic: DroppedKind, peers: readonly Address[]): FirewallFault {
+  const packets = packetsOf(traffic);
+  const direction = { input: 'from', output: 'to', forward: 'of' }[filter.hook];
+  const whose = peers.length === 0 ? 'other nodes' : listed(peers);
+  return {
+    code: packets.code,
+    found: `${nameOf(filter)} drops ${packets.text}${traffic.kind === 'pods' ? '' : ` ${direction} ${whose}`}`,
+    remedy: remedyOf(filter, traffic.kind, packets),
+    ...commandOf(filter, packets),
+  };
+}
+
+function listed(peers: readonly Address[]): string {
+  const shown = peers.slice(0, SHOWN).map(formatAddress);
+  return peers.length > SHOWN
+    ? `${shown.join(', ')} and ${counted(peers.length - SHOWN, 'other node')}`
+    : shown.join(', ');
+}
+
+function remedyOf({ table, rules }: HostFilter, kind: TrafficKind, { ufw, firewalld }: Packets): string {
+  const now = `Accept ${kind === 'pods' ? 'packets of pods' : 'these packets'} now`;
+  if (Object.keys(rules).some((name) => UFW.test(name)))
+    return kind === 'pods'
+      ? `${now}, and set ${ufw} to make that permanent`
+      : `${now}, and make that permanent with ${ufw}`;
+  if (table === FIREWALLD) return `${now}, and make that permanent with "${firewalld}"`;
+  return `${now}, and configure the firewall to make that permanent`;
+}
+
+/** Returns a command of the tool that owns the table, since iptables cannot read every rule that nft writes. */
+function commandOf(
+  { family, table, chain, hook, isLegacy, rules }: HostFilter,
+  { iptables, nft }: Packets,
+): { readonly command?: string } {
+  const into = DOCKER_USER in rules ? DOCKER_USER : chain;
+  if (![table, chain, into].every(isPlain)) return {};
+  const isIptables = family !== 'inet' && table === 'filter' && chain === hook.toUpperCase();
+  if (!isIptables)
+    return { command: nft.map((match) => `nft insert rule ${family} ${table} ${chain} ${match} accept`).join(' && ') };
+  const program = `${family === 'ip' ? 'iptables' : 'ip6tables'}-${isLegacy ? 'legacy' : 'nft'}`;
+  return { command: iptables.map((match) => `${program} -I ${into} ${match} -j ACCEPT`).join(' && ') };
+}
+
+/** Reports whether the name, which any program may have chosen, can stand in a command as it is. */
+function isPlain(name: string): boolean {
+  return /^[\w./-]+$/.test(name);
+}
