@@ -345,6 +345,8 @@ describe('with the policies that restrict nodes, a node', () => {
         await using store = openOrchStore({ from: 'file', path });
         await store.publishNode(node, { ipv4Address: '192.0.2.7/24' }, never);
         await store.publishNode(node, { ipv4Address: '192.0.2.8/24' }, never);
+        const machine = { id: 'i', run: 'r', hostName: 'h', renewedAt: '2026-12-01T09:21:07Z' };
+        await store.claimName(node, { machine, mayReplace: () => true }, never);
         await store.publishReport(node, { problems: [] }, never);
         await store.publishReport(node, { release: 'v3.27.0', problems: [] }, never);
       }
