@@ -35,10 +35,14 @@ function readHostText(path: string): string | undefined {
 }
 
 function folderId(folder: string): string {
-  const path = join(folder, 'folder-id');
+  mkdirSync(folder, { recursive: true });
+  return idInFile(join(folder, 'folder-id'));
+}
+
+/** Returns the id in the file, which the first process that asks makes at random. */
+export function idInFile(path: string): string {
   const known = readText(path);
   if (known !== undefined) return known;
-  mkdirSync(folder, { recursive: true });
   const draft = `${path}.${randomUUID()}`;
   writeFileSync(draft, `${randomUUID()}\n`, { mode: 0o600, flush: true });
   try {

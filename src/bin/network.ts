@@ -17,6 +17,7 @@ import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
 import { RateBounder } from '../apps/agent/network/host/bound-rates.ts';
 import { PodLinkFollower } from '../apps/agent/network/host/follow-pod-links.ts';
 import { type RelayedKind, relayOwnObjects } from '../apps/agent/network/relay-own-objects.ts';
+import { followOnce, publishOnce } from '../apps/agent/network/once-named.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -143,14 +144,17 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     recordFolder: state,
   });
   const base = { clock: systemClock, random: systemRandom, log };
-  const networkPorts = { ...base, store, host, ownRanges: ownRangesOfHost(), filter: () => tables.get() };
+  const named = Promise.withResolvers<undefined>();
+  const networkPorts = { ...base, host, ownRanges: ownRangesOfHost(), filter: () => tables.get() };
   const connectingNetwork = (): NodeNetwork =>
     new NodeNetwork(
       {
         ...networkPorts,
+        store,
         hostSides: kernel,
         hostPorts: hostPortsIn(env, kernel),
-        followed,
+        // All that it writes follows from what it reads.
+        followed: followOnce(named.promise, followed),
         flowTable: () => flowTable.get(),
         translations: {
           load: () => readText(join(runDir, 'translations')) ?? '',
@@ -177,7 +181,9 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       settings,
     );
   const isConnecting = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
-  const network = isConnecting ? connectingNetwork() : new PolicyNetwork(networkPorts, settings);
+  const network = isConnecting
+    ? connectingNetwork()
+    : new PolicyNetwork({ ...networkPorts, store: publishOnce(named.promise, store) }, settings);
   const applySettings = ({ logSeverityScreen, warmPoolSize }: EffectiveSettings): void => {
     setLevel(logLevelOf({ logSeverityScreen }));
     send({ kind: 'settings', settings: { logSeverityScreen, warmPoolSize } });
@@ -327,6 +333,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
     send,
+    onNamed: () => named.resolve(undefined),
     policy,
     flows,
     settings: agentSettings,

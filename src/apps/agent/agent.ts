@@ -82,7 +82,8 @@ export interface AgentSettings {
  * Serves the node's calls until the signal aborts or another agent replaces this one, and returns which of the two
  * happened. Takes over from an agent that is already running, after this one has proven that it can reach the datastore.
  * Meanwhile new calls wait here until the other agent has finished its own.
- * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
+ * @throws agent/socket-unusable, agent/not-alone, store/* when it cannot take over what works; agent/name-taken when another
+ * machine has taken the name of the node
  */
 export async function serveNode(
   ports: AgentPorts,
@@ -137,6 +138,7 @@ export async function serveNode(
     log.info('agent started', { node, socket: socketPath });
     const parts: SupervisedPart[] = [
       async (signal) => keepRegistered(ports, settings, signal),
+      async (signal) => nodes.keepName(signal),
       async (signal) => {
         // Another agent takes the socket without a request when this one hangs.
         await server.waitUntilSuperseded(signal);

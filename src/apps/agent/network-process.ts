@@ -35,6 +35,8 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly launch: (onMessage: (message: FromNetwork) => void) => LaunchedNetwork;
   /** Serves the records that the agent follows already. */
   readonly followed: FollowStore;
+  /** Resolves when this machine has the name of the node, or the signal aborts. */
+  readonly untilNamed: (signal: AbortSignal) => Promise<void>;
   readonly onRestart: () => void;
   readonly onSettings: (settings: CallSettings) => void;
   /** Receive objects that a network process sends, so that this one watches none of them. */
@@ -131,6 +133,10 @@ export class NetworkProcess {
     const launched = this.#ports.launch((message) => this.#receive(message, follows));
     this.#current = launched;
     this.#ports.isolator.connect((message) => launched.send(message));
+    const over = new AbortController();
+    void this.#ports.untilNamed(over.signal).then(() => {
+      if (this.#current === launched) launched.send({ kind: 'named' });
+    });
     const stop = (): void => {
       launched.send({ kind: 'stop' });
       void this.#after(STOP_MS, launched.ended, () => launched.kill());
@@ -140,6 +146,7 @@ export class NetworkProcess {
     signal.removeEventListener('abort', stop);
     follows.close();
     this.#current = undefined;
+    over.abort();
     this.#silentSinceMs = undefined;
     this.#ports.isolator.disconnect();
     for (const relay of this.#ports.relays.values()) relay.disconnect();

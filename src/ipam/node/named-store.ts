@@ -1,0 +1,36 @@
+import type { Store } from '../../datastore/store.ts';
+import type { NameClaim } from './name-claim.ts';
+
+/** Writes of the agent about its node. */
+const WRITES = [
+  'commit',
+  'publishNode',
+  'publishReport',
+  'reportConditions',
+  'createResource',
+  'updateResource',
+] as const;
+
+/** Returns the store, whose writes wait for the claim to the name of the node and fail without it. */
+export function namedStore(store: Store, claim: Pick<NameClaim, 'assure'>): Store {
+  const writes = Object.fromEntries(
+    WRITES.map((name) => [
+      name,
+      async (...args: readonly unknown[]): Promise<unknown> => {
+        // The last parameter of each, but for the mode of a resource.
+        const signal = args.find((arg) => arg instanceof AbortSignal) ?? new AbortController().signal;
+        await claim.assure(signal);
+        const write: (...given: readonly unknown[]) => unknown = store[name].bind(store);
+        return write(...args);
+      },
+    ]),
+  );
+  return new Proxy(store, {
+    get: (target, name) => {
+      if (typeof name === 'string' && name in writes) return writes[name];
+      const value: unknown = Reflect.get(target, name, target);
+      // Methods of a store use private fields.
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
