@@ -34,9 +34,15 @@ function readHostText(path: string): string | undefined {
   }
 }
 
+/** On a full disk without an id, the folder has another one for each process. */
 function folderId(folder: string): string {
   mkdirSync(folder, { recursive: true });
-  return idInFile(join(folder, 'folder-id'));
+  try {
+    return idInFile(join(folder, 'folder-id'));
+  } catch (cause) {
+    if (!['ENOSPC', 'EDQUOT', 'EROFS'].includes(errnoOf(cause) ?? '')) throw cause;
+    return randomUUID();
+  }
 }
 
 /** Returns the id in the file, which the first process that asks makes at random. */

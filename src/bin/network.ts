@@ -20,7 +20,7 @@ import { type RelayedKind, relayOwnObjects } from '../apps/agent/network/relay-o
 import { followOnce, publishOnce } from '../apps/agent/network/once-named.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
-import { writeFileAtomically } from '../base/atomic-file.ts';
+import { keepFile, writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Log, LogLevel } from '../base/log.ts';
 import { OpenedOnce } from '../base/opened-once.ts';
@@ -171,7 +171,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
         ...linked,
         register: async ({ mtu }) => {
           mkdirSync(state, { recursive: true });
-          await writeFileAtomically(join(state, 'mtu'), {
+          await keepFile(join(state, 'mtu'), {
             text: mtu === undefined ? '' : `${String(mtu)}\n`,
             mode: 0o644,
           });

@@ -128,8 +128,8 @@ export async function serveNode(
     ports.onLockWait(clock.monotonic() - startMs);
     const named = nodes.get(datastore);
     await named.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
-    named.assertJournal();
-    if (!ports.isConnecting) await registerName(settings.registry, node);
+    // The network process registers the name where it connects the node.
+    const isRegistered = ports.isConnecting || (await tryRegisterName(ports, settings));
     // Before the first call is served. The network process retries.
     await ports.closePods(ending.signal).catch((cause: unknown) => {
       log.warning('pod traffic not blocked', { reason: reasonOf(cause) });
@@ -153,6 +153,7 @@ export async function serveNode(
       async (signal) => ports.problems.publish({ node, release: VERSION }, signal),
     ];
     if (network !== undefined) parts.push(async (signal) => network.run(signal));
+    if (!isRegistered) parts.push(async (signal) => retryRegistration(ports, settings, signal));
     const { conditions } = ports;
     if (conditions !== undefined) parts.push(async (signal) => conditions.run(signal));
     await supervise(parts, ending.signal);
@@ -242,6 +243,23 @@ async function takeOver(
     if (clock.monotonic() > untilMs) throw notAlone(node);
     await clock.sleep(LOCK_PERIOD_MS, signal);
   }
+}
+
+/** Registers the name on this machine. Returns whether it did: a full disk does not keep the agent from serving calls. */
+async function tryRegisterName({ log }: AgentPorts, { registry, node }: AgentSettings): Promise<boolean> {
+  try {
+    await registerName(registry, node);
+    return true;
+  } catch (cause) {
+    log.warning('node name not registered', { reason: reasonOf(cause) });
+    return false;
+  }
+}
+
+async function retryRegistration(ports: AgentPorts, settings: AgentSettings, signal: AbortSignal): Promise<void> {
+  do await ports.clock.sleep(REGISTRATION_BACK_OFF.maxMs, signal).catch(() => undefined);
+  while (!signal.aborted && !(await tryRegisterName(ports, settings)));
+  await aborted(signal);
 }
 
 /** Registers node and release, retries while the datastore is unavailable, and recreates a node that was deleted. */

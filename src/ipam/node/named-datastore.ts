@@ -68,11 +68,6 @@ export class NamedDatastore {
     while (this.#node === undefined && !signal.aborted) await this.#identified.next(CALL_WAITS_MS);
   }
 
-  /** Checks that the journal could be opened, without which every call fails. @throws agent/journal-failed */
-  assertJournal(): void {
-    this.#node?.assertJournal();
-  }
-
   /** Stops the identification. The caller ends the resident node, which configurations share. */
   async end(): Promise<void> {
     this.#stop.abort(CLOSED);
