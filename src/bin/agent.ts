@@ -124,7 +124,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     collect: (ofNetwork) => [
       ...asNodeProblems(CALL_PROBLEMS.threads, threadFailures(threads)),
       ...nodes.problems(),
-      ...asNodeProblems(CALL_PROBLEMS.lostAddress, nodes.warnings()),
+      ...nodes.warnings(),
       ...ofNetwork,
       ...pluginFiles.problems(),
       ...asNodeProblems(CALL_PROBLEMS.conditions, conditions.problems()),
@@ -233,7 +233,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   );
   const health = {
     notReady: async () => [...(await obstacles()), ...pluginFiles.failures()],
-    warnings: () => [...pluginFiles.warnings(), ...nodes.warnings()],
+    warnings: () => [...pluginFiles.warnings(), ...nodes.warnings().map(({ text }) => text)],
     pod,
     metrics,
     log,

@@ -98,6 +98,12 @@ export const CALL_PROBLEMS = {
     severity: 'error',
     remedy: 'Look at the datastore: "netplugctl doctor" names what cannot be reached',
   },
+  pendingWrites: {
+    code: 'agent/pending-writes',
+    severity: 'warning',
+    remedy:
+      'Look at the datastore: "netplugctl doctor --cluster" names full disks and alarms of etcd; the agent writes again by itself',
+  },
   lostAddress: {
     code: 'agent/lost-address',
     severity: 'warning',

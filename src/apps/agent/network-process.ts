@@ -134,9 +134,7 @@ export class NetworkProcess {
     this.#current = launched;
     this.#ports.isolator.connect((message) => launched.send(message));
     const over = new AbortController();
-    void this.#ports.untilNamed(over.signal).then(() => {
-      if (this.#current === launched) launched.send({ kind: 'named' });
-    });
+    void this.#announceName(launched, over.signal);
     const stop = (): void => {
       launched.send({ kind: 'stop' });
       void this.#after(STOP_MS, launched.ended, () => launched.kill());
@@ -152,6 +150,11 @@ export class NetworkProcess {
     for (const relay of this.#ports.relays.values()) relay.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process exited: ${ended}`));
     return ended;
+  }
+
+  async #announceName(launched: LaunchedNetwork, signal: AbortSignal): Promise<void> {
+    await this.#ports.untilNamed(signal);
+    if (!signal.aborted) launched.send({ kind: 'named' });
   }
 
   async #status(): Promise<NetworkStatus> {

@@ -1,4 +1,5 @@
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
+import { counted } from '../../base/counted.ts';
 import { aborted } from '../../base/until-aborted.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { Datastore } from '../../config/connection.ts';
@@ -112,9 +113,16 @@ export class ResidentNodes implements AsyncDisposable {
     return [...this.#unidentified(), ...states];
   }
 
-  /** Returns what an administrator must act on although calls are served, a sentence each. */
-  warnings(): readonly string[] {
-    return this.#states().flatMap(({ warnings }) => warnings);
+  /** Returns what an administrator must act on although calls are served. */
+  warnings(): readonly NodeProblem[] {
+    const states = this.#states();
+    return [
+      ...asNodeProblems(CALL_PROBLEMS.pendingWrites, states.flatMap(pendingWrites)),
+      ...asNodeProblems(
+        CALL_PROBLEMS.lostAddress,
+        states.flatMap(({ warnings }) => warnings),
+      ),
+    ];
   }
 
   #states(): readonly ResidentState[] {
@@ -147,4 +155,12 @@ export class ResidentNodes implements AsyncDisposable {
 function sentenceOf(problem: unknown): Sentence {
   if (!isNetplugError(problem, 'agent/name-taken')) return reasonOf(problem);
   return { code: problem.code, text: problem.message, remedy: problem.hint };
+}
+
+/** Calls go on from the warm pool while the datastore takes no writes, until that is empty. */
+function pendingWrites({ isReady, problem, waiting }: ResidentState): readonly string[] {
+  if (!isReady || problem === undefined) return [];
+  return [
+    `the datastore is unavailable, and ${counted(waiting, 'write')} ${waiting === 1 ? 'waits' : 'wait'}: ${problem}`,
+  ];
 }
