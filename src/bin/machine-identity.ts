@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, realpathSync } from 'node:fs';
+import { mkdirSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { isMissing } from '../base/missing-file.ts';
@@ -7,6 +7,7 @@ import { readVariable } from '../config/environment.ts';
 import type { MachineIdentity } from '../ipam/node/name-claim.ts';
 import { hostIn, idInFile } from './host-in.ts';
 import { readText } from './read-text.ts';
+import { stateDir } from './registration.ts';
 
 const LINKS = '/sys/class/net';
 const NO_MAC = '00:00:00:00:00:00';
@@ -22,10 +23,18 @@ export function machineIdentityIn(env: NodeJS.ProcessEnv): MachineIdentity {
   const { machine, boot } = hostIn(env);
   return {
     id: digest(machine),
-    run: digest(`${boot} ${idInFile(join(runDir, 'machine-run'))}`),
+    runs: [`run ${idInFile(join(runDir, 'machine-run'))}`, ...places(stateDir(env))].map((each) =>
+      digest(`${boot} ${each}`),
+    ),
     ...(hardware.length === 0 ? {} : { hardware }),
     hostName: hostname(),
   };
+}
+
+/** Returns where the kernel has the state folder, which is elsewhere in a copy. */
+function places(folder: string): readonly string[] {
+  const stat = statSync(join(folder, 'folder-id'), { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? [] : [`folder ${String(stat.dev)} ${String(stat.ino)}`];
 }
 
 /**

@@ -32,7 +32,10 @@ const NODE_MACHINE_FIELDS = {
     text,
     'Digest of the machine id and an id of the state folder. A machine made from an image may have the same.',
   ),
-  run: field(text, 'Digest of an id that the machine makes after each boot.'),
+  runs: field(
+    listOf(text, 'an array of digests'),
+    'Digests of what lasts until the next boot: an id in the folder of such files, and the state folder as the kernel knows it.',
+  ),
   hardware: optionalField(
     listOf(text, 'an array of digests'),
     'Digests of the MAC addresses of its network cards, and of its serial number.',
@@ -53,7 +56,7 @@ const NODE_REPORT_FIELDS = {
   ),
   more: optionalField(wholeNumber(0, 1_000_000), 'Number of problems that were left out.'),
   machine: optionalField(
-    objectWith('id, run, hostName and renewedAt', NODE_MACHINE_FIELDS),
+    objectWith('id, runs, hostName and renewedAt', NODE_MACHINE_FIELDS),
     'The machine whose agent has the name of the node. No other one uses the name while this agent renews it.',
   ),
 };

@@ -78,7 +78,7 @@ export function automaticHostEndpointOf(node: string, labels: Readonly<Record<st
 }
 
 /** A machine that has the name of a node. */
-export const MACHINE: NodeMachine = { id: 'i', run: 'r', hostName: 'h', renewedAt: '2026-12-01T09:21:07Z' };
+export const MACHINE: NodeMachine = { id: 'i', runs: ['r'], hostName: 'h', renewedAt: '2026-12-01T09:21:07Z' };
 
 export function nodeName(text: string): NodeName {
   return text as NodeName;

@@ -103,7 +103,7 @@ export class SimulatedNode {
       { ...this.#portsFor(process), onJournalWait: () => undefined, onWritten: () => undefined },
       {
         node: nodeName(this.name),
-        machine: { id: this.name, run: this.name, hostName: this.name },
+        machine: { id: this.name, runs: [this.name], hostName: this.name },
         warmPoolFloor: () => 256,
       },
     );

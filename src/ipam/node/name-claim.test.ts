@@ -12,8 +12,8 @@ import { namedStore } from './named-store.ts';
 const never = new AbortController().signal;
 const NODE = nodeName('n1');
 const LOOK_MS = 5000;
-const ONE: MachineIdentity = { id: 'i1', run: 'r1', hardware: ['m1', 'm2'], hostName: 'host-1' };
-const OTHER: MachineIdentity = { id: 'i2', run: 'r2', hardware: ['m3'], hostName: 'host-2' };
+const ONE: MachineIdentity = { id: 'i1', runs: ['r1'], hardware: ['m1', 'm2'], hostName: 'host-1' };
+const OTHER: MachineIdentity = { id: 'i2', runs: ['r2'], hardware: ['m3'], hostName: 'host-2' };
 
 function cluster(): {
   readonly store: Store;
@@ -69,8 +69,9 @@ describe('the name of a node', () => {
 
   it.each([
     ['after a restart of its agent', { ...ONE, hardware: [] }],
-    ['after a boot, known by a network card', { ...ONE, run: 'r9', hardware: ['m2', 'm8'] }],
-    ['installed again, known by a network card', { ...ONE, id: 'i9', run: 'r9' }],
+    ['after a restart with another folder', { ...ONE, runs: ['r8', 'r1'], hardware: [] }],
+    ['after a boot, known by a network card', { ...ONE, runs: ['r9'], hardware: ['m2', 'm8'] }],
+    ['installed again, known by a network card', { ...ONE, id: 'i9', runs: ['r9'] }],
   ])('is held at once by the same machine %s', async (_, machine) => {
     const { claimOf } = cluster();
     await claimOf(ONE).hold(never);
@@ -82,7 +83,7 @@ describe('the name of a node', () => {
     ['a machine of the same image with other network cards', { ...OTHER, id: 'i1' }, NAME_TIMES.lapseMs],
     [
       'one of the same image that no hardware tells apart',
-      { id: 'i1', run: 'r2', hostName: 'x' },
+      { id: 'i1', runs: ['r2'], hostName: 'x' },
       NAME_TIMES.sameStateMs,
     ],
   ])('is taken over by %s only when it was not renewed for long', async (_, machine, waitMs) => {

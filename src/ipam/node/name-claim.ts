@@ -139,14 +139,14 @@ export class NameClaim {
 }
 
 /**
- * Reports whether both are the same machine. The id of its last boot proves it for agents that follow each other, and a network
- * card or serial number across boots, also when the machine was installed again. Machine id and state folder prove nothing: an
+ * Reports whether both are the same machine. What lasts until the next boot proves it for agents that follow each other, and a
+ * network card or serial number across boots, also when the machine was installed again. Machine id and state folder prove nothing: an
  * image has both.
  */
 export function isSameMachine(one: MachineIdentity, other: MachineIdentity): boolean {
-  if (one.run === other.run) return true;
-  const marks = new Set(one.hardware);
-  return (other.hardware ?? []).some((mark) => marks.has(mark));
+  const marksOf = ({ runs, hardware = [] }: MachineIdentity): readonly string[] => [...runs, ...hardware];
+  const marks = new Set(marksOf(one));
+  return marksOf(other).some((mark) => marks.has(mark));
 }
 
 /** Reports whether it may be the same machine, which has booted and has no hardware to tell it from a copy. */

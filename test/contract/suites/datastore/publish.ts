@@ -136,7 +136,7 @@ export function publishContract(
     await bench.makeNode(a);
     const machineOf = (hostName: string): NodeMachine => ({
       id: 'i',
-      run: 'r',
+      runs: ['r'],
       hostName,
       renewedAt: '2026-12-01T09:21:07Z',
     });
