@@ -66,7 +66,7 @@ export class ResidentNodes implements AsyncDisposable {
     return new NamedDatastore(inner, {
       ...this.#ports,
       identify: async (signal) => {
-        await claim.hold(signal);
+        await claim.confirm(signal);
         return identifyDatastore({ ...this.#ports, store: inner }, { type: datastore.type, node }, signal);
       },
       join: (id, store) => {

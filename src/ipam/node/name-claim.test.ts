@@ -15,13 +15,13 @@ const LOOK_MS = 5000;
 const ONE: MachineIdentity = { id: 'i1', runs: ['r1'], hardware: ['m1', 'm2'], hostName: 'host-1' };
 const OTHER: MachineIdentity = { id: 'i2', runs: ['r2'], hardware: ['m3'], hostName: 'host-2' };
 
-function cluster(): {
+function cluster(database = new MemoryDatabase()): {
   readonly store: Store;
   readonly clock: ReturnType<typeof virtualClock>;
   readonly claimOf: (machine: MachineIdentity) => NameClaim;
 } {
   const clock = virtualClock();
-  const store = openMemoryStore(new MemoryDatabase());
+  const store = openMemoryStore(database);
   const claimOf = (machine: MachineIdentity): NameClaim =>
     new NameClaim({ clock, log: silentLog, store }, { node: NODE, machine });
   return { store, clock, claimOf };
@@ -110,6 +110,21 @@ describe('the name of a node', () => {
     expect(await codeOf(other.hold(never))).toBe('agent/name-taken');
     await clock.sleep(NAME_TIMES.lapseMs, never);
     expect(await heldAfterMs(other, { clock })).toBe(NAME_TIMES.lapseMs);
+  });
+
+  it('is confirmed for its machine by a datastore that takes no writes, which stay refused', async () => {
+    const clock = virtualClock(NAME_TIMES.renewMs);
+    const database = new MemoryDatabase();
+    await cluster(database).claimOf(ONE).hold(never);
+    const full = openMemoryStore(database, {
+      fault: (operation) => (operation === 'updateResource' ? { kind: 'unavailable-before' } : undefined),
+    });
+    const claimOf = (machine: MachineIdentity): NameClaim =>
+      new NameClaim({ clock, log: silentLog, store: full }, { node: NODE, machine });
+    const own = claimOf(ONE);
+    expect(await codeOf(own.confirm(never))).toBe('held');
+    expect(await codeOf(namedStore(full, own).publishNode(NODE, {}, never))).toBe('store/unavailable');
+    expect(await codeOf(claimOf(OTHER).confirm(never))).toBe('agent/name-taken');
   });
 
   it('is never used again by an agent that has lost it', async () => {

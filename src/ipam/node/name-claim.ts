@@ -43,6 +43,10 @@ export class NameClaim {
   readonly #times: typeof NAME_TIMES;
   /** When the last successful claim began, on the monotonic clock. */
   #claimedMs = Number.NEGATIVE_INFINITY;
+  /** Whether this machine has had the name in this process. */
+  #isHeld = false;
+  /** Whether the name was this machine's when it was read last. */
+  #isOwn = false;
   #lost: NetplugError | undefined;
   /** The claim of another machine as it was read last, since when it has been the same, and when it was read. */
   #other: { readonly text: string; readonly sinceMs: number; readonly readMs: number } | undefined;
@@ -66,11 +70,13 @@ export class NameClaim {
     if (this.#lost !== undefined) throw this.#lost;
     const { clock, store, log } = this.#ports;
     const startMs = clock.monotonic();
-    const wasHeld = this.#wasHeld;
+    const wasHeld = this.#isHeld;
     const machine = { ...this.#machine, renewedAt: new Date(clock.now()).toISOString() };
     let replaced: NodeMachine | undefined;
+    this.#isOwn = false;
     const mayReplace = (holder: NodeMachine): boolean => {
       const isSame = isSameMachine(holder, this.#machine);
+      this.#isOwn = isSame;
       replaced = isSame ? undefined : holder;
       return isSame || (!wasHeld && this.#hasLapsed(holder, startMs));
     };
@@ -82,7 +88,22 @@ export class NameClaim {
     }
     if (replaced !== undefined)
       log.warning('node name taken over', { from: replaced.hostName, renewedAt: replaced.renewedAt });
+    this.#isHeld = true;
     this.#claimedMs = startMs;
+  }
+
+  /**
+   * Claims the name. Also returns when the name is this machine's and cannot be renewed now, as in a datastore that takes no
+   * writes: the agent may read and apply what there is. @throws as `hold`
+   */
+  async confirm(signal: AbortSignal): Promise<void> {
+    try {
+      await this.hold(signal);
+    } catch (cause) {
+      if (!this.#isOwn) throw cause;
+      this.#isHeld = true;
+      this.#ports.log.warning('node name not renewed', { reason: reasonOf(cause) });
+    }
   }
 
   /** Returns while the claim permits writes, and renews it first when that is no longer certain. @throws as `hold` */
@@ -109,10 +130,6 @@ export class NameClaim {
         if (failures === 1 && !signal.aborted) log.warning('node name not renewed', { reason: reasonOf(cause) });
       }
     }
-  }
-
-  get #wasHeld(): boolean {
-    return this.#claimedMs !== Number.NEGATIVE_INFINITY;
   }
 
   /** Reports whether the other machine has not renewed its claim for so long that it is gone. */
