@@ -6,7 +6,7 @@ import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { nodeName } from '../../../test/support/fixtures.ts';
-import { type MachineIdentity, NAME_TIMES, NameClaim } from './name-claim.ts';
+import { assertName, type MachineIdentity, NAME_TIMES, NameClaim } from './name-claim.ts';
 import { namedStore } from './named-store.ts';
 
 const never = new AbortController().signal;
@@ -125,6 +125,17 @@ describe('the name of a node', () => {
     expect(await codeOf(own.confirm(never))).toBe('held');
     expect(await codeOf(namedStore(full, own).publishNode(NODE, {}, never))).toBe('store/unavailable');
     expect(await codeOf(claimOf(OTHER).confirm(never))).toBe('agent/name-taken');
+  });
+
+  it('keeps calls without an agent from another machine for as long', async () => {
+    const { store, clock, claimOf } = cluster();
+    const call = async (machine: MachineIdentity): Promise<unknown> =>
+      codeOf(assertName(store, { node: NODE, machine: () => machine, nowMs: clock.now() }, never));
+    expect(await call(OTHER)).toBe('held');
+    await claimOf(ONE).hold(never);
+    expect([await call(ONE), await call(OTHER)]).toEqual(['held', 'agent/name-taken']);
+    await clock.sleep(NAME_TIMES.lapseMs, never);
+    expect(await call(OTHER)).toBe('held');
   });
 
   it('is never used again by an agent that has lost it', async () => {

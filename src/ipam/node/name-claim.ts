@@ -166,6 +166,25 @@ export function isSameMachine(one: MachineIdentity, other: MachineIdentity): boo
   return marksOf(other).some((mark) => marks.has(mark));
 }
 
+/**
+ * Refuses a call without an agent on a machine whose name another one has: its agent would take the address from the pod again.
+ * The clocks of the machines may differ, which moves the end of the refusal. @throws agent/name-taken, store/*
+ */
+export async function assertName(
+  store: Pick<ResourceStore, 'findResource'>,
+  {
+    node,
+    machine,
+    nowMs,
+  }: { readonly node: NodeName; readonly machine: () => MachineIdentity; readonly nowMs: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const report = await store.findResource({ kind: 'NodeReport', name: node }, signal);
+  const holder = report?.spec.machine;
+  if (holder === undefined || nowMs - Date.parse(holder.renewedAt) >= NAME_TIMES.lapseMs) return;
+  if (!isSameMachine(holder, machine())) throw nameTaken(node, { holder, address: undefined });
+}
+
 /** Reports whether it may be the same machine, which has booted and has no hardware to tell it from a copy. */
 function isUnproven(one: MachineIdentity, other: MachineIdentity): boolean {
   const isEitherBare = (one.hardware ?? []).length === 0 || (other.hardware ?? []).length === 0;
