@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
+import { errnoOf } from '../base/errors.ts';
 import { isMissing } from '../base/missing-file.ts';
 import { sha256Of } from '../base/sha256.ts';
 import { readVariable } from '../config/environment.ts';
@@ -10,6 +11,8 @@ import { readText } from './read-text.ts';
 import { stateDir } from './registration.ts';
 
 const LINKS = '/sys/class/net';
+/** A folder in which nothing can be written. */
+const UNKEPT: readonly string[] = ['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM'];
 const NO_MAC = '00:00:00:00:00:00';
 
 /**
@@ -17,18 +20,28 @@ const NO_MAC = '00:00:00:00:00:00';
  * the folder of what lasts until the next boot. Containers that are nodes share the boot of their host.
  */
 export function machineIdentityIn(env: NodeJS.ProcessEnv): MachineIdentity {
-  const runDir = readVariable(env, 'NETPLUG_RUN_DIR');
-  mkdirSync(runDir, { recursive: true });
   const hardware = [...new Set([...cardAddresses(), ...serialNumbers()].map(digest))].sort();
   const { machine, boot } = hostIn(env);
   return {
     id: digest(machine),
-    runs: [`run ${idInFile(join(runDir, 'machine-run'))}`, ...places(stateDir(env))].map((each) =>
+    runs: [...runIds(readVariable(env, 'NETPLUG_RUN_DIR')), ...places(stateDir(env))].map((each) =>
       digest(`${boot} ${each}`),
     ),
     ...(hardware.length === 0 ? {} : { hardware }),
     hostName: hostname(),
   };
+}
+
+/** Returns the id in the folder of what need not survive a boot; none where it cannot be kept. */
+function runIds(folder: string): readonly string[] {
+  try {
+    mkdirSync(folder, { recursive: true });
+    const id = idInFile(join(folder, 'machine-run'));
+    return id === '' ? [] : [`run ${id}`];
+  } catch (cause) {
+    if (!UNKEPT.includes(errnoOf(cause) ?? '')) throw cause;
+    return [];
+  }
 }
 
 /** Returns where the kernel has the state folder, which is elsewhere in a copy. */
