@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
 import { isMissing } from '../base/missing-file.ts';
 import { sha256Of } from '../base/sha256.ts';
@@ -19,12 +19,16 @@ const NO_MAC = '00:00:00:00:00:00';
  * Returns what tells this machine from others that use the same name. An image contains machine id and state folder, but not
  * the folder of what lasts until the next boot. Containers that are nodes share the boot of their host.
  */
-export function machineIdentityIn(env: NodeJS.ProcessEnv): MachineIdentity {
+export function machineIdentityIn(
+  env: NodeJS.ProcessEnv,
+  { runId = madeRunId }: { readonly runId?: (path: string) => string | undefined } = {},
+): MachineIdentity {
+  const run = runId(join(readVariable(env, 'NETPLUG_RUN_DIR'), 'machine-run'));
   const hardware = [...new Set([...cardAddresses(), ...serialNumbers()].map(digest))].sort();
   const { machine, boot } = hostIn(env);
   return {
     id: digest(machine),
-    runs: [...runIds(readVariable(env, 'NETPLUG_RUN_DIR')), ...places(stateDir(env))].map((each) =>
+    runs: [...(run === undefined ? [] : [`run ${run}`]), ...places(stateDir(env))].map((each) =>
       digest(`${boot} ${each}`),
     ),
     ...(hardware.length === 0 ? {} : { hardware }),
@@ -32,15 +36,20 @@ export function machineIdentityIn(env: NodeJS.ProcessEnv): MachineIdentity {
   };
 }
 
-/** Returns the id in the folder of what need not survive a boot; none where it cannot be kept. */
-function runIds(folder: string): readonly string[] {
+/** Returns the same for a program that leaves no files: the runtime calls the plugin without the variables of the agent. */
+export function readMachineIdentity(env: NodeJS.ProcessEnv): MachineIdentity {
+  return machineIdentityIn(env, { runId: readText });
+}
+
+/** Returns the id in the file of what need not survive a boot; undefined where none can be kept. */
+function madeRunId(path: string): string | undefined {
   try {
-    mkdirSync(folder, { recursive: true });
-    const id = idInFile(join(folder, 'machine-run'));
-    return id === '' ? [] : [`run ${id}`];
+    mkdirSync(dirname(path), { recursive: true });
+    const id = idInFile(path);
+    return id === '' ? undefined : id;
   } catch (cause) {
     if (!UNKEPT.includes(errnoOf(cause) ?? '')) throw cause;
-    return [];
+    return undefined;
   }
 }
 

@@ -6,7 +6,7 @@ import { assertName } from '../ipam/node/name-claim.ts';
 import { recoverBeforeCall } from '../ipam/node/recover-before-call.ts';
 import { attachedIn } from './attached.ts';
 import { hostIn } from './host-in.ts';
-import { machineIdentityIn } from './machine-identity.ts';
+import { readMachineIdentity } from './machine-identity.ts';
 import { addressesInUse } from './addresses-in-use.ts';
 import { stateDir } from './registration.ts';
 
@@ -20,7 +20,7 @@ export function recoverOrphansIn(env: NodeJS.ProcessEnv): PluginDependencies['re
   return async (ports, { call: { node, attachment, signal }, command, datastore: { type } }) => {
     // On the API the agent writes the configuration by which runtimes call the plugin, once it has the name.
     if (type === 'kvv3' && (command === 'ADD' || command === 'GC')) {
-      const named = { node, machine: () => machineIdentityIn(env), nowMs: ports.clock.now() };
+      const named = { node, machine: () => readMachineIdentity(env), nowMs: ports.clock.now() };
       await assertName(ports.store, named, signal).catch((cause: unknown) => {
         // GC removes links also while the datastore is unavailable.
         if (command === 'ADD' || isNetplugError(cause, 'agent/name-taken')) throw cause;
