@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { type FileHandle, link, lstat, open, readdir, rename, rm } from 'node:fs/promises';
+import { type FileHandle, link, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { ignoreMissing, isMissing } from './missing-file.ts';
 
@@ -26,6 +26,13 @@ export async function writeFileAtomically(
   { text, mode }: { readonly text: string; readonly mode: number },
 ): Promise<void> {
   await pipeFileAtomically(path, [Buffer.from(text)], { mode, ifExists: 'replace' });
+}
+
+/** The same, but leaves a file alone that is so already: a full disk then does no harm. */
+export async function keepFile(path: string, wanted: { readonly text: string; readonly mode: number }): Promise<void> {
+  const [before, text] = [await lstat(path).catch(ignoreMissing), await readFile(path, 'utf8').catch(ignoreMissing)];
+  if (before?.isFile() === true && (before.mode & 0o7777) === wanted.mode && text === wanted.text) return;
+  await writeFileAtomically(path, wanted);
 }
 
 /** Writes the bytes of the source. With `ifExists: 'refuse'` an existing file is the system's error EEXIST. */

@@ -34,6 +34,7 @@ export const ERRORS = {
   'agent/journal-failed': transient(11, 74, 'The agent could not write its decision to its journal.'),
   'agent/address-conflict': permanent(117, 78, 'Another node publishes an address of this node; the agent publishes it when the other one does not have it any more.'),
   'agent/not-alone': transient(11, 75, 'Another agent serves the node and does not hand over.'),
+  'agent/name-taken': transient(11, 75, 'Another machine has the name of this node. Give each machine a NODENAME of its own, or remove the node of a machine that is gone.'),
   'agent/busy': transient(11, 75, 'An agent has written something for this attachment that it may still take back, or has not written yet.'),
   'status/not-ready': transient(50, 69, 'The plugin cannot serve an ADD now.'),
   'ipam/address-taken': permanent(100, 69, 'Another attachment holds the requested address.'),

@@ -40,6 +40,7 @@ import { closePods } from './close-pods.ts';
 import { withdrawPods } from './withdraw-pods.ts';
 import { usesTypha } from './fan-out.ts';
 import { hostIn } from './host-in.ts';
+import { machineIdentityIn } from './machine-identity.ts';
 import { addressesInUse } from './addresses-in-use.ts';
 import { interfacePrefixesIn } from './interface-prefixes.ts';
 import { interruptions } from './interruptions.ts';
@@ -123,8 +124,8 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     askNetwork: async () => (await network?.report())?.problems ?? [],
     collect: (ofNetwork) => [
       ...asNodeProblems(CALL_PROBLEMS.threads, threadFailures(threads)),
-      ...asNodeProblems(CALL_PROBLEMS.calls, nodes.problems()),
-      ...asNodeProblems(CALL_PROBLEMS.lostAddress, nodes.warnings()),
+      ...nodes.problems(),
+      ...nodes.warnings(),
       ...ofNetwork,
       ...pluginFiles.problems(),
       ...asNodeProblems(CALL_PROBLEMS.conditions, conditions.problems()),
@@ -137,6 +138,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
         launch: launchNetwork,
         isolator,
         followed: { follow: (queries, options) => nodes.get(datastore).inner.follow(queries, options) },
+        untilNamed: async (signal) => nodes.get(datastore).identified(signal),
         onRestart: () => metrics.countNetworkRestart(),
         onSettings: (changed) => (settings = changed),
         relays,
@@ -167,7 +169,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
       onJournalWait: metrics.observeJournalSync,
       onWritten: metrics.observeWriteWait,
     },
-    { node, warmPoolFloor: () => settings.warmPoolSize },
+    { node, machine: machineIdentityIn(env), warmPoolFloor: () => settings.warmPoolSize },
   );
   const serveCall = serveCallIn({
     node,
@@ -199,7 +201,10 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
     binDir: readVariable(env, 'NETPLUG_CNI_BIN_DIR'),
   });
   const threads = new ThreadPoolWatch(systemClock);
-  const callFailures = (): readonly string[] => [...threadFailures(threads), ...nodes.problems()];
+  const callFailures = (): readonly string[] => [
+    ...threadFailures(threads),
+    ...nodes.problems().map(({ text }) => text),
+  ];
   const obstacles = async (): Promise<readonly string[]> => [...callFailures(), ...((await network?.failures()) ?? [])];
   const pod = readVariable(env, 'POD_NAME');
   const remount = new AbortController();
@@ -229,7 +234,7 @@ export async function runAgent(env: NodeJS.ProcessEnv): Promise<void> {
   );
   const health = {
     notReady: async () => [...(await obstacles()), ...pluginFiles.failures()],
-    warnings: () => [...pluginFiles.warnings(), ...nodes.warnings()],
+    warnings: () => [...pluginFiles.warnings(), ...nodes.warnings().map(({ text }) => text)],
     pod,
     metrics,
     log,

@@ -34,11 +34,21 @@ function readHostText(path: string): string | undefined {
   }
 }
 
+/** On a full disk without an id, the folder has another one for each process. */
 function folderId(folder: string): string {
-  const path = join(folder, 'folder-id');
+  mkdirSync(folder, { recursive: true });
+  try {
+    return idInFile(join(folder, 'folder-id'));
+  } catch (cause) {
+    if (!['ENOSPC', 'EDQUOT', 'EROFS'].includes(errnoOf(cause) ?? '')) throw cause;
+    return randomUUID();
+  }
+}
+
+/** Returns the id in the file, which the first process that asks makes at random. */
+export function idInFile(path: string): string {
   const known = readText(path);
   if (known !== undefined) return known;
-  mkdirSync(folder, { recursive: true });
   const draft = `${path}.${randomUUID()}`;
   writeFileSync(draft, `${randomUUID()}\n`, { mode: 0o600, flush: true });
   try {

@@ -18,9 +18,10 @@ import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
 import { RateBounder } from '../apps/agent/network/host/bound-rates.ts';
 import { PodLinkFollower } from '../apps/agent/network/host/follow-pod-links.ts';
 import { type RelayedKind, relayOwnObjects } from '../apps/agent/network/relay-own-objects.ts';
+import { followOnce, publishOnce } from '../apps/agent/network/once-named.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
-import { writeFileAtomically } from '../base/atomic-file.ts';
+import { keepFile, writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
 import { freePagesOf, releaseAfterStart } from '../base/free-pages.ts';
 import type { Log, LogLevel } from '../base/log.ts';
@@ -144,14 +145,17 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
     recordFolder: state,
   });
   const base = { clock: systemClock, random: systemRandom, log };
-  const networkPorts = { ...base, store, host, ownRanges: ownRangesOfHost(), filter: () => tables.get() };
+  const named = Promise.withResolvers<undefined>();
+  const networkPorts = { ...base, host, ownRanges: ownRangesOfHost(), filter: () => tables.get() };
   const connectingNetwork = (): NodeNetwork =>
     new NodeNetwork(
       {
         ...networkPorts,
+        store,
         hostSides: kernel,
         hostPorts: hostPortsIn(env, kernel),
-        followed,
+        // All that it writes follows from what it reads.
+        followed: followOnce(named.promise, followed),
         flowTable: () => flowTable.get(),
         translations: {
           load: () => readText(join(runDir, 'translations')) ?? '',
@@ -168,7 +172,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
         ...linked,
         register: async ({ mtu }) => {
           mkdirSync(state, { recursive: true });
-          await writeFileAtomically(join(state, 'mtu'), {
+          await keepFile(join(state, 'mtu'), {
             text: mtu === undefined ? '' : `${String(mtu)}\n`,
             mode: 0o644,
           });
@@ -178,7 +182,9 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       settings,
     );
   const isConnecting = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
-  const network = isConnecting ? connectingNetwork() : new PolicyNetwork(networkPorts, settings);
+  const network = isConnecting
+    ? connectingNetwork()
+    : new PolicyNetwork({ ...networkPorts, store: publishOnce(named.promise, store) }, settings);
   const applySettings = ({ logSeverityScreen, warmPoolSize }: EffectiveSettings): void => {
     setLevel(logLevelOf({ logSeverityScreen }));
     send({ kind: 'settings', settings: { logSeverityScreen, warmPoolSize } });
@@ -339,6 +345,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
     send,
+    onNamed: () => named.resolve(undefined),
     policy,
     flows,
     settings: agentSettings,

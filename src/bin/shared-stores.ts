@@ -60,6 +60,7 @@ function sharedBy(store: CallStore, mutex: BoundedMutex, close: () => Promise<vo
     listClaims: async (within, signal) => store.listClaims(within, signal),
     getBlocks: async (cidrs, signal) => store.getBlocks(cidrs, signal),
     listBlocks: async (signal) => store.listBlocks(signal),
+    findResource: async (which, signal) => store.findResource(which, signal),
     listResources: async (kind, signal) => store.listResources(kind, signal),
     ping: async (signal) => store.ping(signal),
     [Symbol.asyncDispose]: close,

@@ -17,6 +17,15 @@ describe('the name of the node', () => {
     );
   });
 
+  it('is not asked to be the wrong one on a machine made from an image', () => {
+    const refuse = (): unknown => resolveNodeName({ configured: 'b', hostname: 'b', registered: 'a' });
+    expect(refuse).toThrow(
+      expect.objectContaining({
+        hint: expect.stringContaining('If this machine was made from an image of "a", start netplug-agent') as string,
+      }),
+    );
+  });
+
   it('is ambiguous for cleanup, which uses every possible name', () => {
     expect(possibleNodeNames({ configured: undefined, hostname: 'host', registered: 'node' })).toEqual([
       'host',

@@ -21,7 +21,7 @@ export function resolveNodeName({ configured, hostname, registered }: NodeNameSo
     'node/name-mismatch',
     `Cannot determine the name of this node: ${source}, but the node agent registered it as "${registered}"`,
     {
-      hint: `Set nodename to "${registered}" in the network configuration`,
+      hint: `Set nodename to "${registered}" in the network configuration. If this machine was made from an image of "${registered}", start netplug-agent, which registers the right name, or remove "nodename" from its state folder`,
       facts: { configured, hostname, registered },
     },
   );

@@ -2,11 +2,12 @@ import { isDeepStrictEqual } from 'node:util';
 import type { NodeName } from '../model/names.ts';
 import type { ResourceOf } from '../model/kinds.ts';
 import type { Node } from '../model/node.ts';
-import type { NodeReport, NodeReportSpec } from '../model/node-report.ts';
+import type { NodeMachine, NodeReport, NodeReportSpec } from '../model/node-report.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 import { API_VERSION } from '../model/resource.ts';
+import { given } from '../base/given.ts';
 import { withFacts } from './node-facts.ts';
-import type { NodeFacts } from './node-status-store.ts';
+import type { NameClaimWrite, NodeFacts } from './node-status-store.ts';
 import type { ResourceStore } from './resource-store.ts';
 import { isOvertaken, resourceContested } from './resource-errors.ts';
 
@@ -32,9 +33,26 @@ export async function publishReportResource(
 ): Promise<void> {
   const after = (before: NodeReport | undefined): NodeReport => ({
     ...(before ?? { apiVersion: API_VERSION, kind: 'NodeReport', metadata: { name } }),
-    spec,
+    spec: { ...spec, ...given({ machine: before?.spec.machine }) },
   });
   await keepResource(store, { which: { kind: 'NodeReport', name }, after }, signal);
+}
+
+/** Implements `NameStore.claimName` where netplug stores the nodes. */
+export async function claimNameResource(
+  store: ResourceStore,
+  { node: name, machine, mayReplace }: NameClaimWrite & { readonly node: NodeName },
+  signal: AbortSignal,
+): Promise<NodeMachine | undefined> {
+  let refused: NodeMachine | undefined;
+  const after = (before: NodeReport | undefined): NodeReport => {
+    const holder = before?.spec.machine;
+    refused = holder === undefined || mayReplace(holder) ? undefined : holder;
+    const kept = before ?? { apiVersion: API_VERSION, kind: 'NodeReport', metadata: { name }, spec: { problems: [] } };
+    return refused === undefined ? { ...kept, spec: { ...kept.spec, machine } } : kept;
+  };
+  await keepResource(store, { which: { kind: 'NodeReport', name }, after }, signal);
+  return refused;
 }
 
 async function keepResource<K extends 'Node' | 'NodeReport'>(

@@ -23,7 +23,10 @@ export interface LeaderReader {
 }
 
 /** The part of a datastore that one call of the runtime uses. */
-export type CallStore = AllocationStore & Pick<ResourceStore, 'listResources'> & ConnectionProbe & AsyncDisposable;
+export type CallStore = AllocationStore &
+  Pick<ResourceStore, 'findResource' | 'listResources'> &
+  ConnectionProbe &
+  AsyncDisposable;
 
 /**
  * All ports of a datastore; callers depend on the narrowest one. Every method honours the signal. Throws

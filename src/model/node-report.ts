@@ -27,6 +27,23 @@ export const NODE_PROBLEM_FIELDS = {
   since: field(text, 'When the agent saw it first. RFC 3339.'),
 };
 
+const NODE_MACHINE_FIELDS = {
+  id: field(
+    text,
+    'Digest of the machine id and an id of the state folder. A machine made from an image may have the same.',
+  ),
+  runs: field(
+    listOf(text, 'an array of digests'),
+    'Digests of what lasts until the next boot: an id in the folder of such files, and the state folder as the kernel knows it.',
+  ),
+  hardware: optionalField(
+    listOf(text, 'an array of digests'),
+    'Digests of the MAC addresses of its network cards, and of its serial number.',
+  ),
+  hostName: field(text, 'Its host name.'),
+  renewedAt: field(text, 'When its agent wrote this; it writes again every minute. RFC 3339.'),
+};
+
 const NODE_REPORT_FIELDS = {
   release: optionalField(text, 'Release of the agent.'),
   reportedAt: optionalField(text, 'When the agent wrote this; it writes again at least every 10 minutes. RFC 3339.'),
@@ -38,7 +55,14 @@ const NODE_REPORT_FIELDS = {
     [],
   ),
   more: optionalField(wholeNumber(0, 1_000_000), 'Number of problems that were left out.'),
+  machine: optionalField(
+    objectWith('id, runs, hostName and renewedAt', NODE_MACHINE_FIELDS),
+    'The machine whose agent has the name of the node. No other one uses the name while this agent renews it.',
+  ),
 };
+
+/** The machine that has the name of a node. */
+export type NodeMachine = SpecOf<typeof NODE_MACHINE_FIELDS>;
 
 export type NodeReportSpec = SpecOf<typeof NODE_REPORT_FIELDS>;
 export type NodeReport = Resource<'NodeReport', NodeReportSpec>;
@@ -76,6 +100,12 @@ export const CALL_PROBLEMS = {
     code: 'agent/calls',
     severity: 'error',
     remedy: 'Look at the datastore: "netplugctl doctor" names what cannot be reached',
+  },
+  pendingWrites: {
+    code: 'agent/pending-writes',
+    severity: 'warning',
+    remedy:
+      'Look at the datastore: "netplugctl doctor --cluster" names full disks and alarms of etcd; the agent writes again by itself',
   },
   lostAddress: {
     code: 'agent/lost-address',
@@ -125,7 +155,7 @@ export const NODE_REPORT: KindDeclaration<NodeReport> = {
   shortNames: ['npr'],
   scope: 'cluster',
   about:
-    'What the agent of a node knows to be wrong there. Agents do not read it; the operator and netplugctl do. It goes with its Node.',
+    'What the agent of a node knows to be wrong there, and which machine it runs on. Agents read nothing but the machine; the operator and netplugctl read the rest. It goes with its Node.',
   enforced: true,
   writtenBy: 'netplug',
   columns: [

@@ -16,7 +16,7 @@ import { handleOf, type NodeName } from '../../src/model/names.ts';
 import { NODE_CONDITIONS } from '../../src/model/notes.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
-import { nodeName, poolOf } from '../support/fixtures.ts';
+import { MACHINE, nodeName, poolOf } from '../support/fixtures.ts';
 import { attachmentOf, requestOf } from '../support/ipam-bench.ts';
 import type { Json } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
@@ -345,7 +345,7 @@ describe('with the policies that restrict nodes, a node', () => {
         await using store = openOrchStore({ from: 'file', path });
         await store.publishNode(node, { ipv4Address: '192.0.2.7/24' }, never);
         await store.publishNode(node, { ipv4Address: '192.0.2.8/24' }, never);
-        await store.publishReport(node, { problems: [] }, never);
+        await store.claimName(node, { machine: MACHINE, mayReplace: () => true }, never);
         await store.publishReport(node, { release: 'v3.27.0', problems: [] }, never);
       }
       const home = `${collection}/${a}`;

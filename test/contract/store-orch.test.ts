@@ -76,6 +76,7 @@ function sharedWork({ worker, agent, tool, controllers }: Workers): Store {
     deleteResource: async (...args) => tool.deleteResource(...args),
     setPoolStatus: async (...args) => controllers.setPoolStatus(...args),
     publishNode: async (...args) => agent.publishNode(...args),
+    claimName: async (...args) => agent.claimName(...args),
     publishReport: async (...args) => agent.publishReport(...args),
     reportConditions: async (...args) => agent.reportConditions(...args),
     isOlder: (...args) => worker.isOlder(...args),

@@ -1,6 +1,7 @@
 // The agent when things go wrong around it: killed, without its datastore, without a disk.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Agent, launchAgent, startAgent } from '../support/agent.ts';
+import { type Agent, startAgent } from '../support/agent.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 import { takeAwayEtcd } from '../support/node-etcd.ts';
 import { type CniAnswer, type Json, startNode, type TestNode, until } from '../support/node.ts';
 
@@ -127,13 +128,20 @@ describe('an agent whose disk is full', () => {
     await expectRecords(assignedAddresses);
   });
 
-  it('reports why it cannot start, and leaves the calls to the standalone program', async () => {
+  it('starts without a journal, serves calls through the datastore, and names the cause until there is room', async () => {
     await node.exec('sh', '-c', `mkdir -p ${STATE} && mount -t tmpfs -o size=64k tmpfs ${STATE}`);
+    await (await serve()).stop();
     await node.run(['dd', 'if=/dev/zero', `of=${STATE}/fill`]);
-    await using agent = await launchAgent(node, { socket: node.socket });
-    await agent.ended;
-    expect(agent.log()).toMatch(/no space|ENOSPC/);
-    expect(agent.log()).toMatch(/\n {2}hint: .*\n {2}code: [a-z]+\/[a-z-]+\n$/);
-    expect((await add('c0')).status).toBe(0);
+    const agent = await serve();
+    expect(agent.log()).toMatch(/journal failed .*ENOSPC/);
+    const assignedAddresses = [addressOf(await add('c0'))];
+    expect((await node.heldAddresses()).toSorted()).toEqual(assignedAddresses);
+    const { stdout } = await node.run([NETPLUGCTL, 'node', 'status', '--socket', node.socket, '-o', 'json']);
+    expect(JSON.parse(stdout).problems).toMatchObject([{ code: 'agent/journal-failed', severity: 'warning' }]);
+    await node.exec('rm', `${STATE}/fill`);
+    await until(() => agent.log().includes('journal opened'), 'the journal is opened');
+    assignedAddresses.push(addressOf(await add('c1')));
+    await agent.stop();
+    await expectRecords(assignedAddresses);
   });
 });

@@ -9,6 +9,7 @@ import {
   type IpamConfigurationSpec,
 } from '../../src/model/ipam-configuration.ts';
 import type { NodeName } from '../../src/model/names.ts';
+import type { NodeMachine } from '../../src/model/node-report.ts';
 import type { Node } from '../../src/model/node.ts';
 import type { PoolChoice } from '../../src/config/netconf.ts';
 
@@ -75,6 +76,9 @@ export function automaticHostEndpointOf(node: string, labels: Readonly<Record<st
     profiles: ['netplug-default-allow'],
   });
 }
+
+/** A machine that has the name of a node. */
+export const MACHINE: NodeMachine = { id: 'i', runs: ['r'], hostName: 'h', renewedAt: '2026-12-01T09:21:07Z' };
 
 export function nodeName(text: string): NodeName {
   return text as NodeName;

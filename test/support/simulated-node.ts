@@ -101,7 +101,11 @@ export class SimulatedNode {
     const nodes = new ResidentNodes(
       () => this.#storeFor(process),
       { ...this.#portsFor(process), onJournalWait: () => undefined, onWritten: () => undefined },
-      { node: nodeName(this.name), warmPoolFloor: () => 256 },
+      {
+        node: nodeName(this.name),
+        machine: { id: this.name, runs: [this.name], hostName: this.name },
+        warmPoolFloor: () => 256,
+      },
     );
     nodes.get(SPELLINGS[0]!);
     this.#agent = { process, nodes, calls: new SerialQueue() };

@@ -82,7 +82,8 @@ export interface AgentSettings {
  * Serves the node's calls until the signal aborts or another agent replaces this one, and returns which of the two
  * happened. Takes over from an agent that is already running, after this one has proven that it can reach the datastore.
  * Meanwhile new calls wait here until the other agent has finished its own.
- * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
+ * @throws agent/socket-unusable, agent/not-alone, store/* when it cannot take over what works; agent/name-taken when another
+ * machine has taken the name of the node
  */
 export async function serveNode(
   ports: AgentPorts,
@@ -127,8 +128,8 @@ export async function serveNode(
     ports.onLockWait(clock.monotonic() - startMs);
     const named = nodes.get(datastore);
     await named.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
-    named.assertJournal();
-    if (!ports.isConnecting) await registerName(settings.registry, node);
+    // The network process registers the name where it connects the node.
+    const isRegistered = ports.isConnecting || (await tryRegisterName(ports, settings));
     // Before the first call is served. The network process retries.
     await ports.closePods(ending.signal).catch((cause: unknown) => {
       log.warning('pod traffic not blocked', { reason: reasonOf(cause) });
@@ -137,6 +138,7 @@ export async function serveNode(
     log.info('agent started', { node, socket: socketPath });
     const parts: SupervisedPart[] = [
       async (signal) => keepRegistered(ports, settings, signal),
+      async (signal) => nodes.keepName(signal),
       async (signal) => {
         // Another agent takes the socket without a request when this one hangs.
         await server.waitUntilSuperseded(signal);
@@ -151,6 +153,7 @@ export async function serveNode(
       async (signal) => ports.problems.publish({ node, release: VERSION }, signal),
     ];
     if (network !== undefined) parts.push(async (signal) => network.run(signal));
+    if (!isRegistered) parts.push(async (signal) => retryRegistration(ports, settings, signal));
     const { conditions } = ports;
     if (conditions !== undefined) parts.push(async (signal) => conditions.run(signal));
     await supervise(parts, ending.signal);
@@ -240,6 +243,23 @@ async function takeOver(
     if (clock.monotonic() > untilMs) throw notAlone(node);
     await clock.sleep(LOCK_PERIOD_MS, signal);
   }
+}
+
+/** Registers the name on this machine. Returns whether it did: a full disk does not keep the agent from serving calls. */
+async function tryRegisterName({ log }: AgentPorts, { registry, node }: AgentSettings): Promise<boolean> {
+  try {
+    await registerName(registry, node);
+    return true;
+  } catch (cause) {
+    log.warning('node name not registered', { reason: reasonOf(cause) });
+    return false;
+  }
+}
+
+async function retryRegistration(ports: AgentPorts, settings: AgentSettings, signal: AbortSignal): Promise<void> {
+  do await ports.clock.sleep(REGISTRATION_BACK_OFF.maxMs, signal).catch(() => undefined);
+  while (!signal.aborted && !(await tryRegisterName(ports, settings)));
+  await aborted(signal);
 }
 
 /** Registers node and release, retries while the datastore is unavailable, and recreates a node that was deleted. */

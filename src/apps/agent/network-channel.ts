@@ -20,6 +20,8 @@ export type ToNetwork =
   | ({ readonly kind: 'isolate'; readonly id: number; readonly endpoint: WorkloadEndpoint } & AddTime)
   /** Requests that nothing matches the endpoint any more. */
   | { readonly kind: 'release'; readonly id: number; readonly endpoint: SandboxEndpoint }
+  /** This machine has the name of the node, so that the process may use what belongs to the node in the datastore. */
+  | { readonly kind: 'named' }
   /** Requests shutdown. The kernel keeps its state. */
   | { readonly kind: 'stop' }
   | FollowAnswer;

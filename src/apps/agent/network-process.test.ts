@@ -21,6 +21,7 @@ function portsWith(clock: Clock): Omit<ConstructorParameters<typeof NetworkProce
     log: silentLog,
     followed: openMemoryStore(new MemoryDatabase()),
     onSettings: () => undefined,
+    untilNamed: async () => Promise.resolve(),
     onRestart: () => undefined,
     relays: new Map([
       ['pods', new WatchRelay(clock)],

@@ -35,6 +35,8 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly launch: (onMessage: (message: FromNetwork) => void) => LaunchedNetwork;
   /** Serves the records that the agent follows already. */
   readonly followed: FollowStore;
+  /** Resolves when this machine has the name of the node, or the signal aborts. */
+  readonly untilNamed: (signal: AbortSignal) => Promise<void>;
   readonly onRestart: () => void;
   readonly onSettings: (settings: CallSettings) => void;
   /** Receive objects that a network process sends, so that this one watches none of them. */
@@ -131,6 +133,8 @@ export class NetworkProcess {
     const launched = this.#ports.launch((message) => this.#receive(message, follows));
     this.#current = launched;
     this.#ports.isolator.connect((message) => launched.send(message));
+    const over = new AbortController();
+    void this.#announceName(launched, over.signal);
     const stop = (): void => {
       launched.send({ kind: 'stop' });
       void this.#after(STOP_MS, launched.ended, () => launched.kill());
@@ -140,11 +144,17 @@ export class NetworkProcess {
     signal.removeEventListener('abort', stop);
     follows.close();
     this.#current = undefined;
+    over.abort();
     this.#silentSinceMs = undefined;
     this.#ports.isolator.disconnect();
     for (const relay of this.#ports.relays.values()) relay.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process exited: ${ended}`));
     return ended;
+  }
+
+  async #announceName(launched: LaunchedNetwork, signal: AbortSignal): Promise<void> {
+    await this.#ports.untilNamed(signal);
+    if (!signal.aborted) launched.send({ kind: 'named' });
   }
 
   async #status(): Promise<NetworkStatus> {

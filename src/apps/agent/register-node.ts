@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { ResourceStore } from '../../datastore/resource-store.ts';
-import { writeFileAtomically } from '../../base/atomic-file.ts';
+import { keepFile } from '../../base/atomic-file.ts';
 import { isNetplugError } from '../../base/errors.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -14,8 +14,8 @@ export interface Registry {
 
 /** Writes what the plugin reads in the state folder: `cni-conf-dir`, and `nodename` last. @throws the file system's error */
 export async function registerName({ stateDir, confDir }: Registry, node: NodeName): Promise<void> {
-  await writeFileAtomically(join(stateDir, 'cni-conf-dir'), { text: `${confDir}\n`, mode: 0o644 });
-  await writeFileAtomically(join(stateDir, 'nodename'), { text: `${node}\n`, mode: 0o644 });
+  await keepFile(join(stateDir, 'cni-conf-dir'), { text: `${confDir}\n`, mode: 0o644 });
+  await keepFile(join(stateDir, 'nodename'), { text: `${node}\n`, mode: 0o644 });
 }
 
 /** Creates the Node resource unless it exists. @throws store/* */

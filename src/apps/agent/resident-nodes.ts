@@ -1,5 +1,9 @@
+import { isNetplugError, reasonOf } from '../../base/errors.ts';
+import { counted } from '../../base/counted.ts';
+import { aborted } from '../../base/until-aborted.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { Datastore } from '../../config/connection.ts';
+import { asNodeProblems, CALL_PROBLEMS, type NodeProblem, type Sentence } from '../../model/node-report.ts';
 import { type ResidentOptions, type ResidentPorts, ResidentNode } from '../../ipam/node/resident-node.ts';
 import type { ResidentState } from '../../ipam/node/resident-state.ts';
 import { addressUse } from './address-use.ts';
@@ -8,8 +12,12 @@ import { type DatastoreId, identifyDatastore } from '../../ipam/node/datastore-i
 import { callStore } from '../../ipam/node/call-store.ts';
 import { EndedAttachments } from '../../ipam/node/ended-attachments.ts';
 import { NamedDatastore } from '../../ipam/node/named-datastore.ts';
+import { namedStore } from '../../ipam/node/named-store.ts';
+import { type MachineIdentity, NameClaim } from '../../ipam/node/name-claim.ts';
 
-type Settings = Omit<ResidentOptions, 'datastore'>;
+interface Settings extends Omit<ResidentOptions, 'datastore'> {
+  readonly machine: MachineIdentity;
+}
 
 /**
  * One resident node per datastore, opened when a call first names it and kept until the agent ends. Configurations that
@@ -25,11 +33,14 @@ export class ResidentNodes implements AsyncDisposable {
   /** By object identity, because decoded configurations are cached. */
   readonly #seen = new WeakMap<Datastore, NamedDatastore>();
   readonly #stop = new AbortController();
+  readonly #nameLost = Promise.withResolvers<never>();
 
   constructor(open: (datastore: Datastore) => Store, ports: ResidentPorts, settings: Settings) {
     this.#open = open;
     this.#ports = ports;
     this.#settings = settings;
+    // It may never be asked for.
+    this.#nameLost.promise.catch(() => undefined);
   }
 
   get(datastore: Datastore): NamedDatastore {
@@ -48,13 +59,18 @@ export class ResidentNodes implements AsyncDisposable {
   }
 
   #name(datastore: Datastore): NamedDatastore {
-    const inner = this.#open(datastore);
+    const store = this.#open(datastore);
     const { node } = this.#settings;
+    const claim = new NameClaim({ ...this.#ports, store }, this.#settings);
+    const inner = namedStore(store, claim);
     return new NamedDatastore(inner, {
       ...this.#ports,
-      identify: async (signal) =>
-        identifyDatastore({ ...this.#ports, store: inner }, { type: datastore.type, node }, signal),
+      identify: async (signal) => {
+        await claim.confirm(signal);
+        return identifyDatastore({ ...this.#ports, store: inner }, { type: datastore.type, node }, signal);
+      },
       join: (id, store) => {
+        claim.keep(this.#stop.signal).catch((cause: unknown) => this.#nameLost.reject(cause));
         const known = this.#nodes.get(id);
         if (known !== undefined) return known;
         const opened = new ResidentNode(store, this.#ports, { datastore: id, ...this.#settings });
@@ -68,6 +84,11 @@ export class ResidentNodes implements AsyncDisposable {
     });
   }
 
+  /** Resolves when the signal aborts. @throws agent/name-taken when another machine has taken the name of the node */
+  async keepName(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#nameLost.promise, aborted(signal)]);
+  }
+
   /** Returns the state of all datastores together. */
   standing(): Omit<AgentStanding, 'network' | 'problems' | 'tokenSecondsLeft'> {
     const states = this.#states();
@@ -79,8 +100,12 @@ export class ResidentNodes implements AsyncDisposable {
     };
   }
 
-  /** Returns why calls cannot be served now, a sentence each: an unavailable datastore only while the warm pool is empty. */
-  problems(): readonly string[] {
+  /** Returns why calls cannot be served now: an unavailable datastore only while the warm pool is empty. */
+  problems(): readonly NodeProblem[] {
+    return asNodeProblems(CALL_PROBLEMS.calls, this.#callProblems());
+  }
+
+  #callProblems(): readonly Sentence[] {
     if (this.#named.size === 0) return ['no datastore is open yet'];
     const states = this.#states().flatMap(({ isReady, problem }) =>
       isReady ? [] : [problem ?? 'the datastore is being read'],
@@ -88,17 +113,24 @@ export class ResidentNodes implements AsyncDisposable {
     return [...this.#unidentified(), ...states];
   }
 
-  /** Returns what an administrator must act on although calls are served, a sentence each. */
-  warnings(): readonly string[] {
-    return this.#states().flatMap(({ warnings }) => warnings);
+  /** Returns what an administrator must act on although calls are served. */
+  warnings(): readonly NodeProblem[] {
+    const states = this.#states();
+    return [
+      ...asNodeProblems(CALL_PROBLEMS.pendingWrites, states.flatMap(pendingWrites)),
+      ...asNodeProblems(
+        CALL_PROBLEMS.lostAddress,
+        states.flatMap(({ warnings }) => warnings),
+      ),
+    ];
   }
 
   #states(): readonly ResidentState[] {
     return this.#list().map(({ state }) => state);
   }
 
-  #unidentified(): readonly string[] {
-    return [...this.#named.values()].flatMap(({ problem }) => problem ?? []);
+  #unidentified(): readonly Sentence[] {
+    return [...this.#named.values()].flatMap(({ problem }) => (problem === undefined ? [] : sentenceOf(problem)));
   }
 
   #list(): readonly ResidentNode[] {
@@ -117,4 +149,18 @@ export class ResidentNodes implements AsyncDisposable {
     this.#named.clear();
     this.#nodes.clear();
   }
+}
+
+/** An error that lasts until an administrator acts names itself and its remedy. */
+function sentenceOf(problem: unknown): Sentence {
+  if (!isNetplugError(problem, 'agent/name-taken')) return reasonOf(problem);
+  return { code: problem.code, text: problem.message, remedy: problem.hint };
+}
+
+/** Calls go on from the warm pool while the datastore takes no writes, until that is empty. */
+function pendingWrites({ isReady, problem, waiting }: ResidentState): readonly string[] {
+  if (!isReady || problem === undefined) return [];
+  return [
+    `the datastore is unavailable, and ${counted(waiting, 'write')} ${waiting === 1 ? 'waits' : 'wait'}: ${problem}`,
+  ];
 }

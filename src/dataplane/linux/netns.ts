@@ -5,6 +5,8 @@ import type { Addon } from './addon.ts';
 import { kernelFailure } from './route-socket.ts';
 
 const EINVAL = 22;
+/** What the process or the machine has too little of at the moment: it says nothing about the namespace. */
+const SHORTAGES: readonly string[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
 const NSFS_MAGIC = 0x6e736673;
 /** Not /proc/self, because each thread has its own namespace. */
 const OWN_NETNS = '/proc/thread-self/ns/net';
@@ -29,7 +31,7 @@ export interface NetnsOptions {
 export function openNetns(addon: Addon, path: string, options: NetnsOptions): Netns {
   using files = new DisposableStack();
   const fd = files.adopt(openFile(path), closeSync);
-  const home = files.adopt(openSync(OWN_NETNS, constants.O_RDONLY), closeSync);
+  const home = files.adopt(openFile(OWN_NETNS), closeSync);
   const run: Netns['run'] = (inside) => runInside(addon, { path, fd, home }, inside);
   if (!isNamespace(fd)) throw invalid(path, 'it is not a network namespace');
   if (!options.allowOwn && isSameFile(home, fd))
@@ -45,6 +47,8 @@ function openFile(path: string): number {
     // Non-blocking, because the path comes from the caller and may be a pipe.
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
+    const code = errnoOf(cause) ?? '';
+    if (SHORTAGES.includes(code)) throw openingFailed(path, code, cause);
     const why = isMissing(cause) ? 'it does not exist' : `opening it fails with ${errnoOf(cause) ?? String(cause)}`;
     throw invalid(path, why, cause);
   }
@@ -74,6 +78,14 @@ function isNamespace(fd: number): boolean {
 function isSameFile(one: number, other: number): boolean {
   const [a, b] = [fstatSync(one, { bigint: true }), fstatSync(other, { bigint: true })];
   return a.dev === b.dev && a.ino === b.ino;
+}
+
+function openingFailed(path: string, code: string, cause: unknown): NetplugError {
+  return new NetplugError('kernel/failed', `Cannot open network namespace "${path}": ${code}`, {
+    hint: 'Try again; if it lasts, raise the limit of open files (LimitNOFILE) or the memory of netplug-agent',
+    facts: { netns: path },
+    cause,
+  });
 }
 
 function invalid(path: string, why: string, cause?: unknown): NetplugError {

@@ -6,7 +6,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { NodeReportSpec } from '../../model/node-report.ts';
+import type { NodeMachine, NodeReportSpec } from '../../model/node-report.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId } from '../../model/workload-endpoint.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
@@ -14,9 +14,9 @@ import type { KvConnection } from '../../config/connection.ts';
 import { compareEndpointIds } from '../order.ts';
 import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { follow } from './follow.ts';
-import { publishNodeResource, publishReportResource } from '../publish-node.ts';
+import { claimNameResource, publishNodeResource, publishReportResource } from '../publish-node.ts';
 import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
-import type { NodeFacts } from '../node-status-store.ts';
+import type { NameClaimWrite, NodeFacts } from '../node-status-store.ts';
 import type { PoolVersion } from '../pool-status-store.ts';
 import type { IpPoolStatus } from '../../model/ip-pool-status.ts';
 import type { Store } from '../store.ts';
@@ -234,6 +234,10 @@ class KvStore implements Store {
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
     return publishNodeResource(this, { node, facts }, signal);
+  }
+
+  async claimName(node: NodeName, claim: NameClaimWrite, signal: AbortSignal): Promise<NodeMachine | undefined> {
+    return claimNameResource(this, { node, ...claim }, signal);
   }
 
   async publishReport(node: NodeName, report: NodeReportSpec, signal: AbortSignal): Promise<void> {

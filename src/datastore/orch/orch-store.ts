@@ -6,7 +6,7 @@ import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { NodeCondition } from '../../model/node-readiness.ts';
-import type { NodeReportSpec } from '../../model/node-report.ts';
+import type { NodeMachine, NodeReportSpec } from '../../model/node-report.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
@@ -15,7 +15,7 @@ import { OrchApi, type OrchApiOptions } from '../../kube/orch-api.ts';
 import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { follow } from './follow.ts';
 import type { BlockListing, Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
-import type { NodeFacts } from '../node-status-store.ts';
+import type { NameClaimWrite, NodeFacts } from '../node-status-store.ts';
 import type { FieldOwnership, ResourceListing, VersionedId } from '../resource-store.ts';
 import { setPoolStatus } from './write-pool-status.ts';
 import type { PoolVersion } from '../pool-status-store.ts';
@@ -27,7 +27,7 @@ import { applyResource } from './apply-resource.ts';
 import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
 import { publishNode } from './publish-node.ts';
-import { publishReport } from './publish-report.ts';
+import { claimName, publishReport } from './publish-report.ts';
 import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { listRecordedEndpoints, readNodeView } from './read-node.ts';
 import { reportConditions } from './report-conditions.ts';
@@ -161,6 +161,10 @@ class OrchStore implements Store {
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
     return publishNode(this.#api, { node, facts }, signal);
+  }
+
+  async claimName(node: NodeName, claim: NameClaimWrite, signal: AbortSignal): Promise<NodeMachine | undefined> {
+    return claimName(this.#api, { node, ...claim }, signal);
   }
 
   async publishReport(node: NodeName, report: NodeReportSpec, signal: AbortSignal): Promise<void> {

@@ -23,6 +23,7 @@ export function callStore(named: Pick<NamedDatastore, 'inner' | 'resolve'>, time
       return resident.ask(async (limit) => resident.inner.getBlocks(cidrs, limit), signal);
     },
     listBlocks: async (signal) => (await resolve(signal)).inner.listBlocks(signal),
+    findResource: async (which, signal) => inner.findResource(which, signal),
     listResources: async (kind, signal) => inner.listResources(kind, signal),
     ping: async (signal) => inner.ping(signal),
     [Symbol.asyncDispose]: async () => Promise.resolve(),

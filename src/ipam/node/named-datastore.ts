@@ -44,8 +44,8 @@ export class NamedDatastore {
   }
 
   /** Returns why there is no resident node yet. */
-  get problem(): string | undefined {
-    return this.#node === undefined ? reasonOf(this.#problem) : undefined;
+  get problem(): unknown {
+    return this.#node === undefined ? this.#problem : undefined;
   }
 
   /** Returns the resident node. @throws the reason why the datastore cannot be identified; the signal's reason */
@@ -63,9 +63,9 @@ export class NamedDatastore {
     await this.#node?.opened(signal);
   }
 
-  /** Checks that the journal could be opened, without which every call fails. @throws agent/journal-failed */
-  assertJournal(): void {
-    this.#node?.assertJournal();
+  /** Resolves when the datastore is identified, or the signal aborts. */
+  async identified(signal: AbortSignal): Promise<void> {
+    while (this.#node === undefined && !signal.aborted) await this.#identified.next(CALL_WAITS_MS);
   }
 
   /** Stops the identification. The caller ends the resident node, which configurations share. */

@@ -1,4 +1,4 @@
-import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
+import { NetplugError, reasonOf } from '../../base/errors.ts';
 import { followNode } from '../../cache/node-view.ts';
 import { repeat, timeLimit } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
@@ -15,12 +15,13 @@ import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from 
 import { NodeAssertion } from './assertion.ts';
 import type { Entry } from './entry.ts';
 import { FreshEndpoints } from './fresh-endpoints.ts';
-import { Journal, type JournalPlace } from './journal.ts';
+import type { JournalPlace } from './journal.ts';
 import { LocalView } from './local-view.ts';
 import { NodeCache } from './node-cache.ts';
 import { Notifier } from './notifier.ts';
 import type { OfferedBlock } from './offered-block.ts';
 import { OtherRuns } from './other-runs.ts';
+import { OwnJournal } from './own-journal.ts';
 import { partsOf } from './plan-flush.ts';
 import { WriteBehind } from './write-behind.ts';
 import { type Host, newRunId } from './run-id.ts';
@@ -87,7 +88,7 @@ export class ResidentNode {
   readonly #otherRuns: OtherRuns;
   readonly #assertion: NodeAssertion;
   readonly #stop = new AbortController();
-  #journal: Journal | undefined;
+  readonly #journal: OwnJournal;
   #writeBehind: WriteBehind | undefined;
   #problem: unknown = new NetplugError('store/unavailable', 'Cannot use the datastore yet: it is being read', {
     hint: 'Try again in a moment',
@@ -100,6 +101,8 @@ export class ResidentNode {
   /** The last write failed, although the watch is up. */
   #isUnreachable = false;
   #isUntried = true;
+  /** Whether orphaned journals have been replayed. */
+  #hasRecovered = false;
   /** The datastore holds the records of another cluster. */
   #isReplaced = false;
   /** Whether nothing is pending and nothing pre-allocated, until the process ends. */
@@ -115,6 +118,8 @@ export class ResidentNode {
     this.#fresh = new FreshEndpoints(this.#cache, () => ports.clock.monotonic());
     this.#view = new LocalView(this.#cache, this.#fresh, this.#preallocated);
     this.#cacheChanged = new Notifier(ports.clock);
+    const { datastore, node } = options;
+    this.#journal = new OwnJournal(ports, { format: 2, datastore, node, run: this.#preallocated.run });
     this.#otherRuns = new OtherRuns({ ...ports, store: inner }, { ...options, ownRun: this.#preallocated.run });
     this.#assertion = new NodeAssertion(
       {
@@ -158,7 +163,7 @@ export class ResidentNode {
     return {
       isReady: this.#writeBehind !== undefined,
       problem: this.#isWatchDown || this.#isUnreachable ? reasonOf(this.#problem) : undefined,
-      warnings: this.#assertion.warnings(),
+      warnings: [...this.#assertion.warnings(), ...this.#journal.warnings()],
       waiting: this.#writeBehind?.depth ?? 0,
       blocks,
       pools: this.#cache.pools,
@@ -236,13 +241,13 @@ export class ResidentNode {
     // Before the journal has it, so that no concurrent call is assigned the same address.
     this.#view.add(entry);
     try {
-      const written = time('journal', async () => this.#journal?.add(entry));
+      const written = time('journal', async () => this.#journal.add(entry));
       onDecided?.();
       writeBehind.enqueue(entry, await written);
       return 'committed';
     } catch (cause) {
       this.#view.remove([entry]);
-      this.#ports.log.error('journal failed', { reason: reasonOf(cause) });
+      this.#ports.log.debug('entry not in the journal', { reason: reasonOf(cause) });
       return await time('flush', async () => writeBehind.write(entry, [], signal));
     } finally {
       this.#ports.onJournalWait(this.#ports.clock.monotonic() - startMs);
@@ -275,18 +280,13 @@ export class ResidentNode {
     this.#stop.abort();
     await this.#writeBehind?.close();
     await this.#following;
-    this.#journal?.close({ isNeeded: !this.#isDrained && this.#preallocated.hasAny });
+    this.#journal.close({ isNeeded: !this.#isDrained && this.#preallocated.hasAny });
     await this.inner[Symbol.asyncDispose]();
   }
 
   /** Resolves after the first attempt to list the node, or when the signal aborts. */
   async opened(signal: AbortSignal): Promise<void> {
     while (this.#writeBehind === undefined && this.#isUntried && !signal.aborted) await this.#cacheChanged.next(100);
-  }
-
-  /** Checks that the journal could be opened, without which every call fails. @throws agent/journal-failed */
-  assertJournal(): void {
-    if (this.#writeBehind === undefined && isNetplugError(this.#problem, 'agent/journal-failed')) throw this.#problem;
   }
 
   /** Resolves when the node is cached. @throws the reason why it is not; the signal's reason */
@@ -307,7 +307,9 @@ export class ResidentNode {
     while (!signal.aborted) {
       backOff.start();
       try {
-        if (this.#journal === undefined) await this.#openJournal(signal);
+        if (!this.#hasRecovered) await this.#otherRuns.recover(signal);
+        this.#hasRecovered = true;
+        this.#journal.open();
         await this.#assertion.run(signal);
         this.#watch = new AbortController();
         const ended = AbortSignal.any([signal, this.#watch.signal]);
@@ -322,12 +324,6 @@ export class ResidentNode {
       this.#cacheChanged.notify();
       await backOff.wait(signal);
     }
-  }
-
-  async #openJournal(signal: AbortSignal): Promise<void> {
-    const { datastore, node } = this.#options;
-    await this.#otherRuns.recover(signal);
-    this.#journal = Journal.open(this.#ports.place, { format: 2, datastore, node, run: this.#preallocated.run });
   }
 
   /** @throws store/replaced */
@@ -359,7 +355,7 @@ export class ResidentNode {
     // Pools may have been added or removed, and a lock reclaims the warm pools.
     if (change.kind === 'settings' || change.kind === 'all') this.#writeBehind?.trigger();
     this.#isWatchDown = false;
-    if (this.#writeBehind === undefined && this.#journal !== undefined) {
+    if (this.#writeBehind === undefined) {
       this.#writeBehind = new WriteBehind({
         ...this.#ports,
         store: {
@@ -397,6 +393,7 @@ export class ResidentNode {
   }
 
   #check(): void {
+    if (this.#hasRecovered) this.#journal.open();
     if (this.#assertion.isDue()) this.#watch.abort(RESTART);
     if (!this.#isWatchDown) void this.#otherRuns.recoverEnded(this.#stop.signal);
     if (this.#warmPool.hasAged()) this.#writeBehind?.trigger();

@@ -9,10 +9,11 @@ import { formatAddress } from '../../net/address.ts';
 import { addressAt } from '../../net/cidr.ts';
 import { type Entry, idOf, takenBy } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
-import type { Journal, Segment } from './journal.ts';
+import type { Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
 import type { NodeCache } from './node-cache.ts';
 import type { Notifier } from './notifier.ts';
+import type { OwnJournal } from './own-journal.ts';
 import { type AdjustBlocks, fittingEntries, planFlush } from './plan-flush.ts';
 import { isOfOwnView, isCached } from './cached-changes.ts';
 import { operationsOf, undoEntry } from './undo-entry.ts';
@@ -35,7 +36,7 @@ export interface WriteBehindPorts extends RetryPorts {
   readonly cache: NodeCache;
   readonly fresh: FreshEndpoints;
   readonly view: LocalView;
-  readonly journal: Journal;
+  readonly journal: Pick<OwnJournal, 'add' | 'complete'>;
   readonly log: Log;
   /** Notifies after each change of the cache. */
   readonly cacheChanged: Notifier;

@@ -60,6 +60,8 @@ interface ServePorts {
   readonly onMessage: (listener: (message: ToNetwork) => void) => void;
   /** Receives what the agent answers to requests of the follower. */
   readonly onFollowed: (answer: FollowAnswer) => void;
+  /** Called when this machine has the name of the node. */
+  readonly onNamed: () => void;
   readonly policy: Pick<
     PolicyEnforcement,
     'isolate' | 'release' | 'failures' | 'problems' | 'late' | 'lagMs' | 'closedPolicies' | 'run'
@@ -95,6 +97,7 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
+    else if (message.kind === 'named') ports.onNamed();
     else if ('part' in message || 'error' in message) onFollowed(message);
     else void answer({ ...ports, network }, message, stop.signal).then(send);
   });
@@ -114,11 +117,11 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
   }
 }
 
-type Parts = Omit<ServePorts, 'send' | 'onMessage' | 'onFollowed'> & { readonly network: ServedNetwork };
+type Parts = Omit<ServePorts, 'send' | 'onMessage' | 'onFollowed' | 'onNamed'> & { readonly network: ServedNetwork };
 
 async function answer(
   parts: Parts,
-  message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
+  message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' | 'named' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
   const { policy, flows } = parts;

@@ -96,7 +96,8 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
       const name = netconf?.nodename ?? hostname;
       if (netconf === undefined || registeredName === undefined || name === registeredName) return [];
       const found = `the plugin uses node name "${name}", but the agent registered "${registeredName}"`;
-      return [{ found, remedy: `Set nodename to "${registeredName}" in the network configuration` }];
+      const remedy = `Set nodename to "${registeredName}" in the network configuration; on a machine made from an image of "${registeredName}" start netplug-agent, which registers the right name`;
+      return [{ found, remedy }];
     },
   },
   {

@@ -40,6 +40,7 @@ export function recordingStore(
     listClaims: async (within, signal) => inner.listClaims(within, signal),
     listBlocks: async (signal) => inner.listBlocks(signal),
     listEndpoints: async (node, signal) => inner.listEndpoints(node, signal),
+    findResource: async (which, signal) => inner.findResource(which, signal),
     listResources: async (kind, signal) => inner.listResources(kind, signal),
     isOlder: (version, than) => inner.isOlder(version, than),
     ping: async (signal) => inner.ping(signal),

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
-import { nodeOf } from '../../../../test/support/fixtures.ts';
+import { MACHINE, nodeOf } from '../../../../test/support/fixtures.ts';
 import { IpamBench } from '../../../../test/support/ipam-bench.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -27,6 +27,7 @@ it('netplugctl node status --all and doctor --cluster show what agents report, a
     ipam.signal,
   );
   await store.publishReport('n2' as NodeName, { release: 'v3.27.0', reportedAt: since, problems: [] }, ipam.signal);
+  await store.claimName('n3' as NodeName, { machine: MACHINE, mayReplace: () => false }, ipam.signal);
   await store.publishReport('gone' as NodeName, { problems }, ipam.signal);
   const { out, status } = await run(ipam, 'node status --all');
   expect(status).toBe(1);

@@ -32,7 +32,9 @@ async function readReports(
   signal: AbortSignal,
 ): Promise<{ readonly nodes: readonly ReportedNode[]; readonly problems: readonly string[] }> {
   const [nodes, reports] = await Promise.all([store.listResources('Node', signal), listReports(store, signal)]);
-  const byName = new Map(reports.resources.map((each: NodeReport) => [each.metadata.name, each.spec]));
+  // Before its first report an agent records its machine.
+  const reported = reports.resources.filter(({ spec }) => spec.reportedAt !== undefined);
+  const byName = new Map(reported.map((each: NodeReport) => [each.metadata.name, each.spec]));
   return {
     nodes: nodes.resources.map(({ metadata }) => ({ node: metadata.name, report: byName.get(metadata.name) })),
     problems: reports.problems,

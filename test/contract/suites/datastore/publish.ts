@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Node } from '../../../../src/model/node.ts';
 import { unavailableCondition } from '../../../../src/model/node-readiness.ts';
-import type { NodeReport } from '../../../../src/model/node-report.ts';
+import type { NodeMachine, NodeReport } from '../../../../src/model/node-report.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { type Bench, expectCode, never, type StoreTraits } from './bench.ts';
 import { ClusterFollower } from './cluster-follower.ts';
@@ -21,7 +21,7 @@ const FACTS: Required<NodeFacts> = {
 
 const UP = unavailableCondition([]);
 
-/** Registers what holds of `publishNode` and `reportConditions` in every datastore. `parts` is asked when a test runs. */
+/** Registers what holds of `publishNode`, `claimName` and `reportConditions` in every datastore. `parts` is asked when a test runs. */
 export function publishContract(
   parts: () => { readonly store: Store; readonly other: Store },
   { bench, traits }: { readonly bench: Bench; readonly traits: StoreTraits },
@@ -129,6 +129,29 @@ export function publishContract(
     expect((await find())?.metadata).toEqual(first?.metadata);
     await other.publishReport(a, { problems: [] }, never);
     expect((await find())?.spec).toEqual({ problems: [] });
+  });
+
+  it('records one machine that has the name of the node, and keeps it in the report', async () => {
+    const { store, other } = parts();
+    await bench.makeNode(a);
+    const machineOf = (hostName: string): NodeMachine => ({
+      id: 'i',
+      runs: ['r'],
+      hostName,
+      renewedAt: '2026-12-01T09:21:07Z',
+    });
+    const names = ['h1', 'h2'];
+    const claim = async (from: Store, hostName: string): Promise<NodeMachine | undefined> =>
+      from.claimName(a, { machine: machineOf(hostName), mayReplace: (holder) => holder.hostName === hostName }, never);
+    const holders = await Promise.all([claim(store, 'h1'), claim(other, 'h2')]);
+    const winner = names[holders.indexOf(undefined)] ?? 'none';
+    expect(holders.filter((holder) => holder !== undefined)).toEqual([machineOf(winner)]);
+    await store.publishReport(a, { release: 'v3.27.0', problems: [] }, never);
+    const refused = names.find((name) => name !== winner) ?? '';
+    expect(await claim(other, refused)).toEqual(machineOf(winner));
+    expect(await claim(other, winner)).toBeUndefined();
+    const report = await store.findResource({ kind: 'NodeReport', name: a }, never);
+    expect(report?.spec).toEqual({ release: 'v3.27.0', problems: [], machine: machineOf(winner) });
   });
 
   it('accepts conditions of the node', async () => {
