@@ -108,6 +108,10 @@ export type HostEvent =
   | { readonly kind: 'paths' }
   /** A link of a pod was set down, or lost a route to a single address. */
   | { readonly kind: 'pod-links' }
+  /** A setting of a pod's link, whose ADD has ended, may be one under which its packets are dropped. */
+  | { readonly kind: 'pod-settings' }
+  /** The same for other links: `devices` are their names, none for the settings of the whole host. */
+  | { readonly kind: 'settings'; readonly devices: readonly string[] }
   /** A link of a pod may have got a limit of its rate. */
   | { readonly kind: 'rate-limits' }
   /** The neighbour entry of a tunnel peer … */
@@ -180,8 +184,11 @@ export interface HostNetwork {
    */
   change(changes: readonly HostChange[], signal: AbortSignal): Promise<readonly Refused[]>;
 
-  /** Enables forwarding for pods on the host; returns the settings that it changed. @throws kernel/failed */
-  ensureForwarding(families: ReadonlySet<4 | 6>): readonly string[];
+  /**
+   * Enables forwarding for pods on the host, with IPv4 also of packets that come by each of the links; returns the settings that
+   * it changed. @throws kernel/failed
+   */
+  ensureForwarding(families: ReadonlySet<4 | 6>, ipv4Links: readonly string[]): readonly string[];
 
   /** Returns the settings that changed since `ensureForwarding`, as `name=value` with the value before. */
   findChangedSettings(): readonly string[];

@@ -25,6 +25,9 @@ hostContract('memory', async () => {
     checkSources: async (link) => {
       host.checkSources(link);
     },
+    stopForwarding: async (link) => {
+      host.stopForwarding(link);
+    },
     addOrdinaryLink: async (name) => {
       host.addOrdinaryLink(name);
     },

@@ -17,8 +17,8 @@ import {
   newestPodLink,
 } from './host-tables.ts';
 import { RouteSocket } from './route-socket.ts';
-import { sysctl, sysctlName } from '../link-sysctls.ts';
-import { readSysctl, writeSysctl } from './sysctl.ts';
+import { forwardingSysctls, IPV6_SWITCH, sysctlName } from '../link-sysctls.ts';
+import { isDifferent, readSysctl, writeSysctl } from './sysctl.ts';
 import { findRivals, findTunnels, putTunnel, removeTunnel } from './tunnels.ts';
 import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
 
@@ -56,8 +56,11 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     findRivals: async (vxlan) => findRivals(addon(), vxlan),
     removeTunnel: async (name) => removeTunnel(addon(), name),
     change: async (changes, signal) => withSocket(addon(), async (socket) => applyHostChanges(socket, changes, signal)),
-    ensureForwarding: (families) =>
-      ensureForwarding(families, recordFolder === undefined ? {} : { record: forwardingRecorder(recordFolder) }),
+    ensureForwarding: (families, ipv4Links) =>
+      ensureForwarding(
+        { families, ipv4Links },
+        recordFolder === undefined ? {} : { record: forwardingRecorder(recordFolder) },
+      ),
     findChangedSettings: () =>
       (recordFolder === undefined ? [] : changedSettings(recordFolder)).map(
         ({ path, value }) => `${sysctlName(path)}=${value}`,
@@ -81,14 +84,16 @@ async function withSocket<T>(addon: Addon, use: (socket: RouteSocket) => Promise
   return await use(socket);
 }
 
-/** See HostNetwork.ensureForwarding. */
-function ensureForwarding(families: ReadonlySet<Family>, options: ForwardingOptions): readonly string[] {
-  const wrong: string[] = [];
-  if (families.has(4) && readSysctl('ipv4/ip_forward') !== '1') {
-    options.record?.(4);
-    writeSysctl(sysctl('ipv4/ip_forward', 1), 'on the host');
-    wrong.push('net.ipv4.ip_forward=0');
-  }
-  if (families.has(6) && switchOnIpv6Forwarding(options)) wrong.push('net.ipv6.conf.all.forwarding=0');
-  return wrong;
+/** See HostNetwork.ensureForwarding. Each setting is compared after those before it were written, which change others. */
+function ensureForwarding(
+  wanted: { readonly families: ReadonlySet<Family>; readonly ipv4Links: readonly string[] },
+  options: ForwardingOptions,
+): readonly string[] {
+  return forwardingSysctls(wanted.families, wanted.ipv4Links).flatMap((setting) => {
+    if (setting.path === IPV6_SWITCH) return switchOnIpv6Forwarding(options) ? [`${sysctlName(setting.path)}=0`] : [];
+    if (!isDifferent(setting)) return [];
+    options.record?.(4, setting.path);
+    writeSysctl(setting, 'on the host');
+    return [`${sysctlName(setting.path)}=0`];
+  });
 }

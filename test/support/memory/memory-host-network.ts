@@ -36,6 +36,8 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #neighbours = new Map<string, Map<string, TunnelPeer>>();
   readonly #watchers = new Set<(event: HostEvent) => void>();
   readonly #forwards: Record<Family, boolean> = { 4: false, 6: false };
+  /** Links that do not forward IPv4. */
+  readonly #stopped = new Set<string>();
   readonly #settingsBefore = new Map<Family, string>();
   #failure: Error | undefined;
   readonly #refusals: { readonly matches: (change: HostChange) => boolean; readonly reason: string }[] = [];
@@ -255,12 +257,23 @@ export class MemoryHostNetwork implements HostNetwork {
     return refusals;
   }
 
-  ensureForwarding(families: ReadonlySet<Family>): readonly string[] {
+  /** Stops forwarding of IPv4 packets that come by the link, as another program would. */
+  stopForwarding(link: string): void {
+    this.#stopped.add(link);
+    this.#notify({ kind: 'settings', devices: [link] });
+  }
+
+  forwardsFrom(link: string): boolean {
+    return this.#forwards[4] && !this.#stopped.has(link);
+  }
+
+  ensureForwarding(families: ReadonlySet<Family>, ipv4Links: readonly string[]): readonly string[] {
     const names = { 4: 'net.ipv4.ip_forward=0', 6: 'net.ipv6.conf.all.forwarding=0' } as const;
     const wrong = [...families].filter((family) => !this.#forwards[family]);
     for (const family of wrong) this.#forwards[family] = true;
     for (const family of wrong) this.#settingsBefore.set(family, names[family]);
-    return wrong.map((family) => names[family]);
+    const links = families.has(4) ? ipv4Links.filter((link) => this.#stopped.delete(link)) : [];
+    return [...wrong.map((family) => names[family]), ...links.map((link) => `net.ipv4.conf.${link}.forwarding=0`)];
   }
 
   findChangedSettings(): readonly string[] {

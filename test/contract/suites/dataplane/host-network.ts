@@ -27,6 +27,8 @@ export interface HostFixture extends AsyncDisposable {
   deleteRoute(route: HostRoute): Promise<void>;
   /** Makes the link drop IPv4 packets from sources to which no route leads through it. */
   checkSources(link: string): Promise<void>;
+  /** Makes the host drop IPv4 packets that come by the link and are for others. */
+  stopForwarding(link: string): Promise<void>;
   /** Makes a link of the name that is no tunnel. */
   addOrdinaryLink(name: string): Promise<void>;
   /** Makes the link of another pod. */
@@ -122,8 +124,24 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       await using fixture = await makeHost();
       const both = new Set([4, 6] as const);
       const wrong = ['net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0'];
-      expect(fixture.host.ensureForwarding(both)).toEqual(wrong);
-      expect(fixture.host.ensureForwarding(both)).toEqual([]);
+      expect(fixture.host.ensureForwarding(both, [UPLINK])).toEqual(wrong);
+      expect(fixture.host.ensureForwarding(both, [UPLINK])).toEqual([]);
+    });
+
+    it('enables forwarding of IPv4 for a link by which packets of pods come, and of no other', async () => {
+      await using fixture = await makeHost();
+      await fixture.addInterface('up1', []);
+      const { host } = fixture;
+      host.ensureForwarding(new Set([4]), []);
+      const events: HostEvent[] = [];
+      using _watch = host.watch((event) => events.push(event));
+      for (const link of [UPLINK, 'up1']) await fixture.stopForwarding(link);
+      const isReported = (event: HostEvent): boolean => event.kind === 'settings' && event.devices.includes(UPLINK);
+      await fixture.until(() => events.some(isReported), 'the change is reported');
+      expect(host.ensureForwarding(new Set([6]), [UPLINK])).not.toContain('net.ipv4.conf.up0.forwarding=0');
+      expect(host.ensureForwarding(new Set([4]), [UPLINK, 'gone0'])).toEqual(['net.ipv4.conf.up0.forwarding=0']);
+      expect(host.ensureForwarding(new Set([4]), [UPLINK])).toEqual([]);
+      expect(host.ensureForwarding(new Set([4]), ['up1'])).toEqual(['net.ipv4.conf.up1.forwarding=0']);
     });
   });
 
