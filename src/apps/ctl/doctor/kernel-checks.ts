@@ -1,6 +1,7 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { PROXY_CHECK } from '../../../checks/cluster-checks.ts';
 import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requirements.ts';
+import { forwardingSysctls } from '../../../dataplane/link-sysctls.ts';
 import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
@@ -15,11 +16,9 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/forwarding',
     severity: 'error',
-    expected: 'a host that forwards packets of each IP family of pods',
-    judge: ({ families, sysctls }) => [
-      ...(families.has(4) ? wrong(sysctls, 'ipv4/ip_forward', '1') : []),
-      ...(families.has(6) ? wrong(sysctls, 'ipv6/conf/all/forwarding', '1') : []),
-    ],
+    expected: 'a host that forwards packets of each IP family of pods, from tunnels and from the uplink',
+    judge: ({ families, sysctls, forwardingLinks }) =>
+      forwardingSysctls(families, forwardingLinks).flatMap(({ path, value }) => wrong(sysctls, path, value)),
   },
   {
     id: 'kernel/forward-dropped',
@@ -122,7 +121,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     severity: 'error',
     expected: 'host interfaces of pods with the routes and settings that the ADD made',
     remedy:
-      'netplug-agent restores them within seconds: see with "netplugctl node status" whether it runs and what it cannot restore, or recreate the pod',
+      'netplug-agent restores them within seconds, settings that the kernel does not report within a minute: see with "netplugctl node status" whether it runs and what it cannot restore, or recreate the pod',
     judge: ({ incompleteLinks }) => incompleteLinks.map(describeIncomplete),
   },
   {
@@ -177,7 +176,7 @@ function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): F
     {
       found: `net/${path} is ${found}`,
       remedy: 'Set it now, and in /etc/sysctl.d to make that permanent',
-      command: `sysctl -w net/${path}=${wanted}`,
+      ...(isPlain(path) ? { command: `sysctl -w net/${path}=${wanted}` } : {}),
     },
   ];
 }

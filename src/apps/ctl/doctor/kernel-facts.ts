@@ -5,6 +5,7 @@ import { exec } from '../../../base/exec.ts';
 import type { IncompleteLink } from '../../../dataplane/kernel.ts';
 import type { RateLimit } from '../../../dataplane/rate-limits.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
+import { forwardingSysctls, IPV6_SWITCH } from '../../../dataplane/link-sysctls.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
@@ -36,6 +37,8 @@ export interface KernelFacts {
   readonly abilities: Abilities;
   /** By path below /proc/sys/net; undefined for settings that the kernel does not have. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
+  /** Links by which IPv4 packets for pods come: tunnels, and the link with the address of the node. */
+  readonly forwardingLinks: readonly string[];
   /** Filters of the host firewall that drop packets of pods. */
   readonly forwardDroppers: readonly ForwardDropper[];
   /** Filters of the host firewall that were not read completely. */
@@ -56,8 +59,7 @@ export interface KernelFacts {
 }
 
 const SYSCTLS = [
-  'ipv4/ip_forward',
-  'ipv6/conf/all/forwarding',
+  IPV6_SWITCH,
   'ipv6/conf/all/disable_ipv6',
   'ipv6/conf/default/disable_ipv6',
   'ipv4/conf/all/rp_filter',
@@ -87,7 +89,12 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const links = await readDevices(procDir);
   const files = await sources.confFiles();
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
-  const paths = [...SYSCTLS, ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`)];
+  const forwardingLinks = [...tunnels.filter(carriesIpv4), ...(await uplinksOf(sources))];
+  const paths = [
+    ...SYSCTLS,
+    ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`),
+    ...forwardingSysctls(families, forwardingLinks).map(({ path }) => path),
+  ];
   return {
     release: (await readFile(join(procDir, 'sys/kernel/osrelease'), 'utf8')).trim(),
     families,
@@ -97,6 +104,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     sysctls: Object.fromEntries(
       await Promise.all(paths.map(async (path) => [path, await readSysctl(join(procDir, 'sys/net', path))] as const)),
     ),
+    forwardingLinks,
     forwardDroppers: findDroppers(filters, cidrs),
     unreadFilters: findUnread(filters, cidrs),
     leftOvers: await readLeftOvers({ procDir, tables: packetTables }, { files, listed }, signal),
@@ -107,6 +115,16 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     rateLimits: await kernel.listRateLimits(),
     tunnels,
   };
+}
+
+function carriesIpv4(device: string): boolean {
+  return TUNNEL_KINDS.some((kind) => TUNNELS[kind].device === device && TUNNELS[kind].family === 4);
+}
+
+/** Returns the link with the IPv4 address that the agent has chosen; none while no agent answers. */
+async function uplinksOf(sources: Sources): Promise<readonly string[]> {
+  const { network } = await sources.agent();
+  return (network?.addresses ?? []).filter(({ address }) => address.includes('.')).map(({ device }) => device);
 }
 
 /** Returns the kernel features that the pools need. */

@@ -88,7 +88,10 @@ const KERNEL: KernelFacts = {
     'ipv4/conf/all/rp_filter': '1',
     'ipv4/conf/all/arp_ignore': '0',
     'ipv4/conf/vxlan.netplug/rp_filter': '2',
+    'ipv4/conf/vxlan.netplug/forwarding': '1',
+    'ipv4/conf/eth0/forwarding': '1',
   },
+  forwardingLinks: ['vxlan.netplug', 'eth0'],
   forwardDroppers: [],
   unreadFilters: [],
   incompleteLinks: [],
@@ -153,6 +156,14 @@ describe('doctor checks of the kernel', () => {
     expect(plain).toMatchObject([{ command: expect.stringContaining('nft insert rule inet wall f ') }]);
     expect(odd).toMatchObject([{ found: 'chain f of table "inet wall; reboot" drops packets of pods' }]);
     expect(odd?.[0]).not.toHaveProperty('command');
+  });
+
+  it.each(['vxlan.netplug', 'eth0'])('find that %s does not forward, while the host does', (link) => {
+    const state = { ...KERNEL, ...sysctl(`ipv4/conf/${link}/forwarding`, '0') };
+    const faults = KERNEL_CHECKS.flatMap(({ id, judge }) => judge(state).map((fault) => [id, fault]));
+    const command = `sysctl -w net/ipv4/conf/${link}/forwarding=1`;
+    const found = `net/ipv4/conf/${link}/forwarding is 0`;
+    expect(faults).toEqual([['kernel/forwarding', expect.objectContaining({ found, command })]]);
   });
 
   it('ignore settings of a family that no pod has', () => {
