@@ -1,6 +1,7 @@
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { Mac } from '../net/mac.ts';
+import type { OverruledPath, WantedPath } from './overruled-paths.ts';
 
 /** The protocol number of every route of the agent. The agent changes no route with a different number. */
 export const ROUTE_PROTOCOL = 118;
@@ -143,6 +144,17 @@ export interface HostNetwork {
 
   /** Returns the link and the source address that the host uses for packets to the address; undefined without a route. */
   lookUp(address: Address): Promise<{ readonly device: string; readonly source: Address | undefined } | undefined>;
+
+  /** Returns the links of pods with the addresses that the ADD of each has recorded; each address once. @throws kernel/failed */
+  listPodLinks(): Promise<readonly LinkAddresses[]>;
+
+  /**
+   * Returns those of the paths that packets of the host, or of one of its pods, do not take although their route exists: because a
+   * routing rule chooses another table, or because another program has a route that goes before. Left out are rules for a single
+   * pod, which are of its own network, and what the kernel does not tell. A path whose route is missing is not overruled.
+   * @throws kernel/failed
+   */
+  findOverruled(paths: readonly WantedPath[]): Promise<readonly OverruledPath[]>;
 
   /** Returns by which links packets may leave the host, in no order. @throws kernel/failed */
   listPaths(): Promise<readonly HostPath[]>;

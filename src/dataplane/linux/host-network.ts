@@ -16,6 +16,9 @@ import {
   lookUp,
   newestPodLink,
 } from './host-tables.ts';
+import { withOwnAddresses } from './host-sides.ts';
+import { listHostLinks } from './links.ts';
+import { findOverruled } from './overruled-paths.ts';
 import { RouteSocket } from './route-socket.ts';
 import { forwardingSysctls, IPV6_SWITCH, sysctlName } from '../link-sysctls.ts';
 import { isDifferent, readSysctl, writeSysctl } from './sysctl.ts';
@@ -45,6 +48,8 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     listAddresses: async () => withSocket(addon(), listLinkAddresses),
     newestPodLink: async () => withSocket(addon(), newestPodLink),
     lookUp: async (address) => withSocket(addon(), async (socket) => lookUp(socket, address)),
+    listPodLinks: async () => withSocket(addon(), async (socket) => withOwnAddresses(listHostLinks(socket))),
+    findOverruled: async (paths) => withSocket(addon(), async (socket) => findOverruled(socket, paths)),
     listPaths: async () => withSocket(addon(), listPaths),
     findSourceChecks,
     listRoutes: async () => withSocket(addon(), listRoutes),

@@ -19,6 +19,8 @@ export const RTM_NEWROUTE = 24;
 export const RTM_DELROUTE = 25;
 const RTM_GETROUTE = 26;
 const RTA_DST = 1;
+const RTA_SRC = 2;
+const RTA_IIF = 3;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
 const RTA_PRIORITY = 6;
@@ -162,9 +164,17 @@ export function deleteRoute(route: Route): Message {
   return { type: RTM_DELROUTE, flags: NLM_F_ACK, body: Buffer.concat([header, ...attributes]) };
 }
 
-/** Asks for the routing table entry that applies to the address. */
+/** Asks for the routing table entry that applies to packets of the host to the address. */
 export function lookUpRoute(address: Address): Message {
   return getRoute(address, RTM_F_FIB_MATCH);
+}
+
+/** The same for packets that come by a link. */
+export function lookUpForwarded(
+  address: Address,
+  from: { readonly source: Address; readonly deviceIndex: number },
+): Message {
+  return getRoute(address, RTM_F_FIB_MATCH, from);
 }
 
 /** Asks for the hop of a packet from the host to the address. */
@@ -172,11 +182,18 @@ export function lookUpHop(address: Address): Message {
   return getRoute(address, 0);
 }
 
-function getRoute(address: Address, flags: number): Message {
+function getRoute(
+  address: Address,
+  flags: number,
+  from?: { readonly source: Address; readonly deviceIndex: number },
+): Message {
   const destination = { base: address, prefixBits: bitsOf(address.family) };
   const header = routeHeader({ destination, table: 0, scope: 0, type: 0, protocol: 0 });
   header.writeUInt32LE(flags, 8);
-  const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(address))]);
+  if (from !== undefined) header.writeUInt8(bitsOf(address.family), 2);
+  const incoming =
+    from === undefined ? [] : [attribute(RTA_SRC, addressBytes(from.source)), u32Attribute(RTA_IIF, from.deviceIndex)];
+  const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(address)), ...incoming]);
   return { type: RTM_GETROUTE, flags: NLM_F_ACK, body };
 }
 

@@ -13,6 +13,7 @@ import type {
   Tunnel,
   TunnelPeer,
 } from '../../../src/dataplane/host-network.ts';
+import type { OverruledPath, Overruling, WantedPath } from '../../../src/dataplane/overruled-paths.ts';
 
 interface ForeignRoute {
   readonly destination: Cidr;
@@ -41,6 +42,8 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #settingsBefore = new Map<Family, string>();
   #failure: Error | undefined;
   readonly #refusals: { readonly matches: (change: HostChange) => boolean; readonly reason: string }[] = [];
+  readonly #overrulings: { readonly range: Cidr; readonly by: Overruling }[] = [];
+  readonly #podLinks = new Map<string, readonly Address[]>();
   readonly #sourceChecks = new Set<string>();
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
   #changesMade = 0;
@@ -89,6 +92,23 @@ export class MemoryHostNetwork implements HostNetwork {
 
   addForeignRoute(destination: Cidr, madeBy: ForeignRoute['madeBy'], metric = 0): void {
     this.#foreignRoutes.push({ destination, madeBy, metric });
+  }
+
+  /** Makes packets to the range take another path than that of netplug's route. */
+  overrule(range: Cidr, by: Overruling): void {
+    this.#overrulings.push({ range, by });
+  }
+
+  stopOverruling(): void {
+    this.#overrulings.length = 0;
+  }
+
+  putPodLink(name: string, addresses: readonly Address[]): void {
+    this.#podLinks.set(name, addresses);
+  }
+
+  removePodLink(name: string): void {
+    this.#podLinks.delete(name);
   }
 
   /** Makes the route of another program to a single address, in place of its routes to that address through other links. */
@@ -174,6 +194,27 @@ export class MemoryHostNetwork implements HostNetwork {
       return { destination: hostCidr(address), devices: [device], isConnected: true };
     });
     return [...connected, ...routed, ...foreign].map((path) => ({ ...path, table: MAIN_TABLE }));
+  }
+
+  async listPodLinks(): Promise<readonly LinkAddresses[]> {
+    return [...this.#podLinks].map(([name, addresses]) => ({ name, addresses }));
+  }
+
+  async findOverruled(paths: readonly WantedPath[]): Promise<readonly OverruledPath[]> {
+    return paths.flatMap((path): OverruledPath[] => {
+      const by = this.#overrulings.find(({ range }) => cidrContains(range, path.address))?.by;
+      if (by !== undefined) return [{ path, by }];
+      const foreign = this.#foreignRoutes.find(
+        ({ destination, madeBy }) =>
+          madeBy === 'administrator' &&
+          destination.prefixBits >= path.destination.prefixBits &&
+          cidrContains(destination, path.address),
+      );
+      if (foreign === undefined) return [];
+      const { destination, metric } = foreign;
+      const route = { rule: undefined, table: MAIN_TABLE, type: 'unicast', destination, metric } as const;
+      return [{ path, by: { ...route, device: undefined, gateway: undefined } }];
+    });
   }
 
   findSourceChecks(links: readonly string[]): ReadonlySet<string> {

@@ -54,17 +54,13 @@ export function partsAfterHostEvent(
   event: HostEvent,
   { isDrift, usesDevice }: { readonly isDrift: boolean; readonly usesDevice: (device: string) => boolean },
 ): readonly NetworkPart[] {
-  switch (event.kind) {
-    case 'links':
-    case 'unknown':
-      return isDrift ? ['addresses', 'tunnels', 'routes'] : ['addresses'];
-    case 'settings': {
-      if (event.devices.length === 0) return ['addresses'];
-      return event.devices.some(usesDevice) ? ['addresses', 'tunnels'] : [];
-    }
-    default:
-      return isDrift ? ['routes'] : [];
+  if (event.kind === 'settings') {
+    if (event.devices.length === 0) return ['addresses'];
+    return event.devices.some(usesDevice) ? ['addresses', 'tunnels'] : [];
   }
+  const isOfLinks = event.kind === 'links' || event.kind === 'unknown';
+  if (isOfLinks) return isDrift ? ['addresses', 'tunnels', 'routes'] : ['addresses'];
+  return isDrift ? ['routes'] : [];
 }
 
 /** Reports whether the change is of the Node itself. */

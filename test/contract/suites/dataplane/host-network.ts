@@ -10,6 +10,7 @@ import type {
   Tunnel,
   TunnelPeer,
 } from '../../../../src/dataplane/host-network.ts';
+import type { WantedPath } from '../../../../src/dataplane/overruled-paths.ts';
 import { refusalOf } from './kernel.ts';
 
 /** A fresh host without anything but loopback, and the means to set a scene on it. */
@@ -102,6 +103,26 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       const rows = Object.entries(expected).map(([destination, isConnected]) => [destination, isConnected, rest]);
       expect(listed).toEqual(expect.arrayContaining(rows));
       expect(listed.map(([destination]) => destination)).not.toContain('10.65.1.0/26');
+    });
+
+    it('finds routes before which another program has one, and says nothing of those that are missing', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await host.putTunnel(vxlan());
+      const routes = ['10.65.1.0/26', '10.65.2.0/26'].map((block) =>
+        putRoute(block, '10.65.1.1', { reach: 'on-link', device: 'tun0' }),
+      );
+      expect(await host.change(routes, never)).toEqual([]);
+      const pathTo = (block: string): WantedPath => {
+        const destination = parseCidr(block);
+        return { address: destination.base, destination, device: 'tun0', gateway: parseAddress('10.65.1.1') };
+      };
+      const paths = ['10.65.1.0/26', '10.65.2.0/26', '10.65.3.0/26'].map(pathTo);
+      expect(await host.findOverruled(paths)).toEqual([]);
+      await fixture.addForeignRoute(parseCidr('10.65.2.0/26'), parseAddress('192.0.2.9'));
+      await fixture.addForeignRoute(parseCidr('10.65.0.0/16'), parseAddress('192.0.2.9'));
+      const by = { rule: undefined, table: 254, type: 'unicast', destination: parseCidr('10.65.2.0/26') };
+      expect(await host.findOverruled(paths)).toMatchObject([{ path: paths[1], by }]);
     });
 
     it('lists the links with reverse path filtering', async () => {
