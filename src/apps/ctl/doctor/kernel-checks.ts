@@ -3,6 +3,7 @@ import { PROXY_CHECK } from '../../../checks/cluster-checks.ts';
 import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requirements.ts';
 import { forwardingSysctls } from '../../../dataplane/link-sysctls.ts';
 import { describeIncomplete, HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import { overruledProblems } from '../../../routing/overruled-routes.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
 import type { ForwardDropper } from './forward-filter.ts';
@@ -97,6 +98,18 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
         .flatMap((device) => wrong(sysctls, `ipv4/conf/${device}/rp_filter`, '2')),
   },
   {
+    id: 'kernel/route-overruled',
+    severity: 'error',
+    expected: 'packets that take the routes of netplug, before rules and routes of other programs',
+    judge: ({ overruled }) => faultsOf(overruled, 'error'),
+  },
+  {
+    id: 'kernel/gateway-overruled',
+    severity: 'warning',
+    expected: "the gateways of netplug's routes, where another program has routes by the same device",
+    judge: ({ overruled }) => faultsOf(overruled, 'warning'),
+  },
+  {
     id: 'kernel/left-overs',
     severity: 'warning',
     expected: 'nothing of a network plugin that is no longer configured',
@@ -167,6 +180,12 @@ export const KERNEL = topic({
   ],
   checks: KERNEL_CHECKS,
 });
+
+function faultsOf(overruled: KernelFacts['overruled'], severity: 'error' | 'warning'): readonly Fault[] {
+  return overruledProblems(overruled)
+    .filter((problem) => problem.severity === severity)
+    .map(({ text, remedy }) => ({ found: text, remedy }));
+}
 
 function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): Fault[] {
   const found = ownValue(sysctls, path);

@@ -3,11 +3,13 @@ import { join } from 'node:path';
 import { isNetplugError } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
 import type { IncompleteLink } from '../../../dataplane/kernel.ts';
+import type { OverruledPath } from '../../../dataplane/overruled-paths.ts';
 import type { RateLimit } from '../../../dataplane/rate-limits.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { forwardingSysctls, IPV6_SWITCH } from '../../../dataplane/link-sysctls.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
+import { listWantedPaths } from '../../../routing/overruled-routes.ts';
 import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
 import { TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
@@ -50,6 +52,8 @@ export interface KernelFacts {
   readonly leftOvers: readonly LeftOver[];
   /** VXLAN devices of other programs that have number and port of netplug's. */
   readonly rivals: readonly string[];
+  /** What packets do in place of taking the routes of netplug. */
+  readonly overruled: readonly OverruledPath[];
   /** Limits of the rates of pods. */
   readonly rateLimits: readonly RateLimit[];
   /** Devices on which kube-proxy with IPVS has the addresses of Services. */
@@ -80,6 +84,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const families = await familiesOf(sources, pools);
   const cidrs = pools.map(({ spec }) => parseCidr(spec.cidr));
   const kernel = sources.context.ports.openKernel();
+  const host = sources.context.ports.openHostNetwork();
   const packetTables = sources.context.ports.openPacketTables();
   const { listed } = await tryTables(packetTables, signal);
   const filters = [
@@ -110,7 +115,8 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     leftOvers: await readLeftOvers({ procDir, tables: packetTables }, { files, listed }, signal),
     ipvsDevices: links.filter((name) => name.startsWith('kube-ipvs')),
     unconnected: await findUnconnectedPods(kernel, sources.context.ports.machine.resultsDir),
-    rivals: await sources.context.ports.openHostNetwork().findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
+    rivals: await host.findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
+    overruled: await host.findOverruled(await listWantedPaths(host)),
     incompleteLinks: await kernel.listIncompleteLinks({ settings: true }),
     rateLimits: await kernel.listRateLimits(),
     tunnels,

@@ -3,6 +3,8 @@ import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { poolOf } from '../../../../test/support/fixtures.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { parseAddress } from '../../../net/address.ts';
+import { parseCidr } from '../../../net/cidr.ts';
 import { AGENT_CHECKS } from './agent-checks.ts';
 import type { AgentFacts } from './agent-facts.ts';
 import { BGP_CHECKS, type BgpFacts } from './bgp-checks.ts';
@@ -76,6 +78,21 @@ const LIMIT = {
   queueBytes: undefined,
   isBounded: false,
 } as const;
+const PATH = {
+  address: parseAddress('10.65.1.0'),
+  destination: parseCidr('10.65.1.0/26'),
+  device: 'eth0',
+  gateway: parseAddress('192.0.2.2'),
+};
+const BY = {
+  rule: undefined,
+  table: 254,
+  type: 'unicast',
+  destination: PATH.destination,
+  device: 'eth1',
+  gateway: parseAddress('192.0.3.9'),
+  metric: 0,
+};
 const KERNEL: KernelFacts = {
   release: '6.1.0-13-amd64',
   families: new Set([4, 6]),
@@ -99,6 +116,7 @@ const KERNEL: KernelFacts = {
   ipvsDevices: [],
   unconnected: [],
   rivals: [],
+  overruled: [],
   rateLimits: [{ ...LIMIT, burstBytes: 125_000 }],
   tunnels: ['vxlan.netplug'],
 };
@@ -136,6 +154,8 @@ describe('doctor checks of the kernel', () => {
     },
     'pod-link': { incompleteLinks: [{ link: LINK, missing: ['no route to 10.65.0.1'] }] },
     'tunnel-taken': { rivals: ['vxlan.old'] },
+    'route-overruled': { overruled: [{ path: PATH, by: BY }] },
+    'gateway-overruled': { overruled: [{ path: PATH, by: { ...BY, device: PATH.device } }] },
     'rate-limit': { rateLimits: [LIMIT, { ...LIMIT, isBounded: true }] },
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
   });
