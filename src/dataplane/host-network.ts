@@ -168,6 +168,9 @@ export interface HostNetwork {
   /** Returns destinations of the routes that a routing daemon (BIRD) has in the main table with the metric. @throws kernel/failed */
   listLearnedDestinations(metric: number): Promise<readonly Cidr[]>;
 
+  /** Returns the devices by which the IPv4 ones of those routes lead, each once. @throws kernel/failed */
+  listLearnedDevices(metric: number): Promise<readonly string[]>;
+
   /** Returns the peers of a tunnel device in the kernel, without neighbours that lack a forwarding entry. */
   listPeers(device: string): Promise<readonly TunnelPeer[]>;
 

@@ -16,7 +16,7 @@ hostContract('memory', async () => {
       host.addForeignRoute(destination, 'administrator');
     },
     addLearnedRoute: async (destination, _, metric) => {
-      host.addForeignRoute(destination, 'routing-daemon', metric);
+      host.addLearnedRoute({ destination, metric, device: 'up0' });
     },
     countForeignRoutes: async (destination) => host.countForeignRoutes(destination),
     deleteRoute: async (route) => {

@@ -11,6 +11,7 @@ import {
   listLinkAddresses,
   listPaths,
   listLearnedDestinations,
+  listLearnedDevices,
   listPeers,
   listRoutes,
   lookUp,
@@ -55,6 +56,7 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     listRoutes: async () => withSocket(addon(), listRoutes),
     listLearnedDestinations: async (metric) =>
       withSocket(addon(), async (socket) => listLearnedDestinations(socket, metric)),
+    listLearnedDevices: async (metric) => withSocket(addon(), async (socket) => listLearnedDevices(socket, metric)),
     listPeers: async (device) => withSocket(addon(), async (socket) => listPeers(socket, device)),
     putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums: checksums() }, tunnel),
     findTunnels: async (names) => findTunnels(addon(), names),

@@ -19,6 +19,7 @@ interface ForeignRoute {
   readonly destination: Cidr;
   readonly madeBy: 'administrator' | 'routing-daemon';
   readonly metric: number;
+  readonly device?: string;
 }
 
 const MAIN_TABLE = 254;
@@ -92,6 +93,10 @@ export class MemoryHostNetwork implements HostNetwork {
 
   addForeignRoute(destination: Cidr, madeBy: ForeignRoute['madeBy'], metric = 0): void {
     this.#foreignRoutes.push({ destination, madeBy, metric });
+  }
+
+  addLearnedRoute(route: Omit<Required<ForeignRoute>, 'madeBy'>): void {
+    this.#foreignRoutes.push({ ...route, madeBy: 'routing-daemon' });
   }
 
   /** Makes packets to the range take another path than that of netplug's route. */
@@ -246,6 +251,14 @@ export class MemoryHostNetwork implements HostNetwork {
     return this.#foreignRoutes
       .filter((route) => route.madeBy === 'routing-daemon' && route.metric === metric)
       .map(({ destination }) => destination);
+  }
+
+  /** Those of routes that name one. */
+  async listLearnedDevices(metric: number): Promise<readonly string[]> {
+    const learned = this.#foreignRoutes.filter(
+      (route) => route.madeBy === 'routing-daemon' && route.metric === metric && route.destination.base.family === 4,
+    );
+    return [...new Set(learned.flatMap(({ device }) => device ?? []))];
   }
 
   async listPeers(device: string): Promise<readonly TunnelPeer[]> {

@@ -38,6 +38,7 @@ import { ownFacts } from './own-facts.ts';
 import { type ShownParts, shownNetwork } from './shown-network.ts';
 import { OwnAddressClaims, type ClaimPorts } from './host/own-address-claims.ts';
 import { conflictsOf } from './host/contested-addresses.ts';
+import { enableForwarding } from './host/enable-forwarding.ts';
 import { findOwnAddresses } from './host/own-addresses.ts';
 import { reconcilePodFilter } from './reconcile-pod-filter.ts';
 import { TunnelFilter } from './routes/tunnel-filter.ts';
@@ -312,9 +313,7 @@ export class NodeNetwork {
       if (!this.#conflicts.some(({ text }) => text === problem.text)) log.warning('address contested', { ...problem });
     this.#conflicts = conflicts;
     this.#partProblems.addresses = found.problems;
-    const families = new Set(this.#state.pools.map(({ cidr }) => cidr.base.family));
-    const set = host.ensureForwarding(families, [wanted.get(4)?.device ?? []].flat());
-    if (set.length > 0) log.info('forwarding enabled', { node, set });
+    await enableForwarding({ host, log }, { node, pools: this.#state.pools, uplink: wanted.get(4)?.device });
     this.#own.set(addresses);
     await this.#protect(interfaces, signal);
     if (isSame) return;

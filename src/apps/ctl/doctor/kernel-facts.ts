@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNetplugError } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
+import { KERNEL_METRIC } from '../../../bgp/kernel-metric.ts';
 import type { IncompleteLink } from '../../../dataplane/kernel.ts';
 import type { OverruledPath } from '../../../dataplane/overruled-paths.ts';
 import type { RateLimit } from '../../../dataplane/rate-limits.ts';
@@ -39,7 +40,7 @@ export interface KernelFacts {
   readonly abilities: Abilities;
   /** By path below /proc/sys/net; undefined for settings that the kernel does not have. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
-  /** Links by which IPv4 packets for pods come: tunnels, and the link with the address of the node. */
+  /** Links by which IPv4 packets for pods come: tunnels, the link with the address of the node, and those of learned routes. */
   readonly forwardingLinks: readonly string[];
   /** Filters of the host firewall that drop packets of pods. */
   readonly forwardDroppers: readonly ForwardDropper[];
@@ -94,7 +95,8 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const links = await readDevices(procDir);
   const files = await sources.confFiles();
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
-  const forwardingLinks = [...tunnels.filter(carriesIpv4), ...(await uplinksOf(sources))];
+  const learned = await host.listLearnedDevices(KERNEL_METRIC);
+  const forwardingLinks = [...new Set([...tunnels.filter(carriesIpv4), ...(await uplinksOf(sources)), ...learned])];
   const paths = [
     ...SYSCTLS,
     ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`),

@@ -105,6 +105,17 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(listed.map(([destination]) => destination)).not.toContain('10.65.1.0/26');
     });
 
+    it('lists the devices of IPv4 routes that a routing daemon has learned', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await fixture.addLearnedRoute(parseCidr('fd00:65::/64'), parseAddress('2001:db8::2'), 5000);
+      expect(await host.listLearnedDevices(5000)).toEqual([]);
+      for (const third of ['0', '1'])
+        await fixture.addLearnedRoute(parseCidr(`10.65.${third}.0/24`), parseAddress('192.0.2.2'), 5000);
+      expect(await host.listLearnedDevices(5000)).toEqual([UPLINK]);
+      expect(await host.listLearnedDevices(4000)).toEqual([]);
+    });
+
     it('finds routes before which another program has one, and says nothing of those that are missing', async () => {
       await using fixture = await makeHost();
       const { host } = fixture;
