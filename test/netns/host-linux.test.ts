@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -110,14 +109,12 @@ it('reports settings of the link of a pod that another program changed, and noth
     await host.addAddress('192.0.2.7/32', 'lo');
     await until(() => events.includes('links'), 'the watch is up to date');
     expect(events).not.toContain('pod-settings');
-    const hasForce = existsSync(`/proc/sys/net/ipv6/conf/${link}/force_forwarding`);
     for (const setting of [
       'ipv4.conf.LINK.forwarding=0',
       'ipv4.conf.LINK.rp_filter=0',
       'ipv4.conf.LINK.proxy_arp=0',
       'ipv6.conf.LINK.proxy_ndp=0',
       'ipv6.conf.LINK.forwarding=0',
-      ...(hasForce ? ['ipv6.conf.LINK.force_forwarding=0'] : []),
     ]) {
       events = [];
       await host.exec('sysctl', '-qw', `net.${setting.replace('LINK', link)}`);

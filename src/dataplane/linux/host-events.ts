@@ -130,8 +130,8 @@ class EventReader {
 
   /** Settings of a link that is still made are those of its ADD, whose last message names the addresses. */
   #eventOfSettings(body: Buffer): HostEvent | undefined {
-    const { index, forwarding, rpFilter, proxyNeigh, forceForwarding } = decodeReportedSettings(body);
-    const mayDrop = [forwarding, proxyNeigh, forceForwarding].includes(0) || rpFilter !== undefined;
+    const { index, forwarding, rpFilter, proxyNeigh } = decodeReportedSettings(body);
+    const mayDrop = [forwarding, proxyNeigh].includes(0) || rpFilter !== undefined;
     if (!mayDrop) return undefined;
     if (index === ALL_LINKS) return forwarding === 0 ? { kind: 'settings', devices: [] } : undefined;
     const link = this.#links.get(index);

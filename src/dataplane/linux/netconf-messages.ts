@@ -9,7 +9,6 @@ const NETCONFA_IFINDEX = 1;
 const NETCONFA_FORWARDING = 2;
 const NETCONFA_RP_FILTER = 3;
 const NETCONFA_PROXY_NEIGH = 5;
-const NETCONFA_FORCE_FORWARDING = 9;
 /** In place of an index: the settings of the whole namespace. */
 export const ALL_LINKS = -1;
 
@@ -35,8 +34,6 @@ export interface ReportedSettings {
   readonly rpFilter: number | undefined;
   /** `proxy_arp` or `proxy_ndp`. */
   readonly proxyNeigh: number | undefined;
-  /** IPv6 only, since Linux 6.17. */
-  readonly forceForwarding: number | undefined;
 }
 
 export function decodeReportedSettings(body: Buffer): ReportedSettings {
@@ -46,6 +43,5 @@ export function decodeReportedSettings(body: Buffer): ReportedSettings {
     forwarding: u32Of(attributes.get(NETCONFA_FORWARDING)),
     rpFilter: u32Of(attributes.get(NETCONFA_RP_FILTER)),
     proxyNeigh: u32Of(attributes.get(NETCONFA_PROXY_NEIGH)),
-    forceForwarding: u32Of(attributes.get(NETCONFA_FORCE_FORWARDING)),
   };
 }

@@ -17,14 +17,13 @@ import {
   decodeRoute,
   dumpRoutes,
   hopDevices,
-  lookUpForwarded,
-  lookUpRoute,
+  lookUpEntry,
 } from './route-messages.ts';
 import type { RouteSocket } from './route-socket.ts';
 import { type RoutingRule, decodeRoutingRule, dumpRoutingRules } from './rule-messages.ts';
 
-/** The answer about a packet that reverse path filtering drops. */
-const EXDEV = 18;
+/** EXDEV, or EINVAL since Linux 6.13: the answer about a packet that reverse path filtering drops. */
+const FILTERED: ReadonlySet<number> = new Set([18, 22]);
 /** All replies of an exchange must fit into the receive buffer of the socket. */
 const ASKED_AT_ONCE = 64;
 
@@ -75,7 +74,7 @@ export async function findOverruled(
     asked: readonly WantedPath[],
     senderOf: (path: WantedPath) => Sender | undefined,
   ): Promise<readonly OverruledPath[]> => {
-    const questions = asked.map((path) => questionOf(path, senderOf(path)));
+    const questions = asked.map((path) => lookUpEntry(path.address, senderOf(path)));
     const replies = await askAll(socket, questions);
     const found: OverruledPath[] = [];
     for (const [index, path] of asked.entries()) {
@@ -111,10 +110,6 @@ function sendersAmong(paths: readonly WantedPath[], { indexes }: Links): Readonl
   return senders;
 }
 
-function questionOf({ address }: WantedPath, sender: Sender | undefined): Message {
-  return sender === undefined ? lookUpRoute(address) : lookUpForwarded(address, sender);
-}
-
 /** Reports whether the answer is the route of netplug, or another one of the same hop. */
 function isTaken(
   { device, gateway }: WantedPath,
@@ -126,7 +121,7 @@ function isTaken(
   const isByDevice = hopDevices(body).some((index) => index === indexes.get(device));
   if (gateway === undefined) return route.type === 'unicast' && isByDevice;
   // Addresses of another node's block that a tunnel, or a pod, of this node has borrowed.
-  if (route.table === RT_TABLE_LOCAL || hopDevices(body).some((index) => isPodLink(names.get(index)))) return true;
+  if (route.type === 'local' || hopDevices(body).some((index) => isPodLink(names.get(index)))) return true;
   if (route.table === RT_TABLE_MAIN && isOwnProtocol(route)) return true;
   return isByDevice && route.gateway !== undefined && sameAddress(route.gateway, gateway);
 }
@@ -149,11 +144,15 @@ function judge(path: WantedPath, { reply, sender, links, tables }: Evidence): Ov
   const mainAt = matching.findIndex(({ action }) => looksIn(action, RT_TABLE_MAIN));
   const before = mainAt === -1 ? matching : matching.slice(0, mainAt);
   const [body] = reply.bodies;
-  if (reply.errno === EXDEV && sender !== undefined) return reversePathBy(path, sender, tables.rules);
-  if (reply.errno !== 0 || body === undefined) return refusalBy(path, before, tables.refusing);
+  if (reply.errno !== 0 || body === undefined) {
+    const refusal = refusalBy(path, before, tables.refusing);
+    const isFiltered = refusal === undefined && sender !== undefined && FILTERED.has(reply.errno);
+    return isFiltered ? reversePathBy(path, sender, tables.rules) : refusal;
+  }
   const route = decodeRoute(body);
+  // Local entries are named as of the main table while the kernel keeps both in one.
+  if (route.type === 'local') return { ...overruling(undefined, route, links), table: RT_TABLE_LOCAL };
   if (route.table === RT_TABLE_MAIN) return isBefore(route, path) ? overruling(undefined, route, links) : undefined;
-  if (route.table === RT_TABLE_LOCAL) return overruling(undefined, route, links);
   const rule = before.find(({ action }) => looksIn(action, route.table));
   // Without such a rule the route of netplug is missing, or a VRF has the link.
   return rule === undefined || isOfOnePod(rule, path) ? undefined : overruling(rule.preference, route, links);

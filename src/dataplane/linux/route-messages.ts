@@ -40,6 +40,7 @@ const RTNH_F_ONLINK = 0x4;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_LINK = 253;
 const RT_SCOPE_NOWHERE = 255;
+const RTM_F_LOOKUP_TABLE = 0x1000;
 const RTM_F_FIB_MATCH = 0x2000;
 
 const ROUTE_TYPES: Readonly<Record<number, string>> = {
@@ -169,12 +170,14 @@ export function lookUpRoute(address: Address): Message {
   return getRoute(address, RTM_F_FIB_MATCH);
 }
 
-/** The same for packets that come by a link. */
-export function lookUpForwarded(
+/** The same with the table in which it is, and for packets that come by a link when `from` is given. */
+export function lookUpEntry(
   address: Address,
-  from: { readonly source: Address; readonly deviceIndex: number },
+  from: { readonly source: Address; readonly deviceIndex: number } | undefined,
 ): Message {
-  return getRoute(address, RTM_F_FIB_MATCH, from);
+  // Without that flag IPv4 names the main table for an entry of each, and with it IPv6 refuses the question.
+  const table = address.family === 4 ? RTM_F_LOOKUP_TABLE : 0;
+  return getRoute(address, RTM_F_FIB_MATCH | table, from);
 }
 
 /** Asks for the hop of a packet from the host to the address. */
