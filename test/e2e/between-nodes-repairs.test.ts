@@ -85,6 +85,9 @@ describe('the agent names what goes before its routes, and no more when it is go
     return (await n1.machine.run([NETPLUGCTL, ...argv], { env })).stdout;
   };
 
+  // Its exit status is 1 while there are problems.
+  const nodeStatus = async (): Promise<string> => askCtl('node', 'status', '--socket', n1.machine.socket);
+
   it.each<[string, string, readonly string[], readonly string[]]>([
     [
       'a rule before the main table',
@@ -107,15 +110,15 @@ describe('the agent names what goes before its routes, and no more when it is go
     const run = async (commands: readonly string[]): Promise<void> => {
       for (const each of commands) await n1.machine.exec('ip', ...each.replace('BLOCK', block).split(' '));
     };
-    expect(await n1.nodeStatus()).not.toContain(sentence);
+    expect(await nodeStatus()).not.toContain(sentence);
     await run(harm);
     expect(await pingAll(pairsOf(pods))).not.toEqual([]);
-    await until(async () => (await n1.nodeStatus()).includes(sentence), sentence, LOOK_MS, 500);
+    await until(async () => (await nodeStatus()).includes(sentence), sentence, LOOK_MS, 500);
     expect(await askCtl('doctor', '--node', '--socket', n1.machine.socket)).toContain(sentence);
     const inBlock = pods.map(({ addresses }) => addresses.ipv4).map(async (address) => askCtl('why', address));
     expect((await Promise.all(inBlock)).filter((said) => said.includes(sentence))).not.toEqual([]);
     await run(undo);
-    await until(async () => !(await n1.nodeStatus()).includes(sentence), `no more: ${sentence}`, LOOK_MS, 500);
+    await until(async () => !(await nodeStatus()).includes(sentence), `no more: ${sentence}`, LOOK_MS, 500);
     await expectReached(pairsOf(pods));
   });
 });
