@@ -15,6 +15,7 @@ import { FIREWALL_INSPECTION } from '../apps/agent/network/host/inspect-firewall
 import { type HostReading, readHost } from '../apps/agent/network/host/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/host/read-attachments.ts';
+import { OverruledRoutes } from '../apps/agent/network/host/overruled-routes.ts';
 import { RateBounder } from '../apps/agent/network/host/bound-rates.ts';
 import { PodLinkFollower } from '../apps/agent/network/host/follow-pod-links.ts';
 import { type RelayedKind, relayOwnObjects } from '../apps/agent/network/relay-own-objects.ts';
@@ -356,6 +357,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log, setLevel: (level: LogLevel)
       rateLimits: kernel,
       burstMs: readVariable(env, 'NETPLUG_BANDWIDTH_BURST_MS'),
     }),
+    overruled: new OverruledRoutes({ ...base, host }),
     attachments: attachmentWatchIn(env, { log, kernel, datastore, transport }),
     sidecars,
     tables: new TableFollower(

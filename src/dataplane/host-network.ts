@@ -1,6 +1,7 @@
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { Mac } from '../net/mac.ts';
+import type { OverruledPath, WantedPath } from './overruled-paths.ts';
 
 /** The protocol number of every route of the agent. The agent changes no route with a different number. */
 export const ROUTE_PROTOCOL = 118;
@@ -108,6 +109,10 @@ export type HostEvent =
   | { readonly kind: 'paths' }
   /** A link of a pod was set down, or lost a route to a single address. */
   | { readonly kind: 'pod-links' }
+  /** A setting of a pod's link, whose ADD has ended, may be one under which its packets are dropped. */
+  | { readonly kind: 'pod-settings' }
+  /** The same for other links: `devices` are their names, none for the settings of the whole host. */
+  | { readonly kind: 'settings'; readonly devices: readonly string[] }
   /** A link of a pod may have got a limit of its rate. */
   | { readonly kind: 'rate-limits' }
   /** The neighbour entry of a tunnel peer … */
@@ -140,6 +145,17 @@ export interface HostNetwork {
   /** Returns the link and the source address that the host uses for packets to the address; undefined without a route. */
   lookUp(address: Address): Promise<{ readonly device: string; readonly source: Address | undefined } | undefined>;
 
+  /** Returns the links of pods with the addresses that the ADD of each has recorded; each address once. @throws kernel/failed */
+  listPodLinks(): Promise<readonly LinkAddresses[]>;
+
+  /**
+   * Returns those of the paths that packets of the host, or of one of its pods, do not take although their route exists: because a
+   * routing rule chooses another table, or because another program has a route that goes before. Left out are rules for a single
+   * pod, which are of its own network, and what the kernel does not tell. A path whose route is missing is not overruled.
+   * @throws kernel/failed
+   */
+  findOverruled(paths: readonly WantedPath[]): Promise<readonly OverruledPath[]>;
+
   /** Returns by which links packets may leave the host, in no order. @throws kernel/failed */
   listPaths(): Promise<readonly HostPath[]>;
 
@@ -151,6 +167,9 @@ export interface HostNetwork {
 
   /** Returns destinations of the routes that a routing daemon (BIRD) has in the main table with the metric. @throws kernel/failed */
   listLearnedDestinations(metric: number): Promise<readonly Cidr[]>;
+
+  /** Returns the devices by which the IPv4 ones of those routes lead, each once. @throws kernel/failed */
+  listLearnedDevices(metric: number): Promise<readonly string[]>;
 
   /** Returns the peers of a tunnel device in the kernel, without neighbours that lack a forwarding entry. */
   listPeers(device: string): Promise<readonly TunnelPeer[]>;
@@ -180,8 +199,11 @@ export interface HostNetwork {
    */
   change(changes: readonly HostChange[], signal: AbortSignal): Promise<readonly Refused[]>;
 
-  /** Enables forwarding for pods on the host; returns the settings that it changed. @throws kernel/failed */
-  ensureForwarding(families: ReadonlySet<4 | 6>): readonly string[];
+  /**
+   * Enables forwarding for pods on the host, with IPv4 also of packets that come by each of the links; returns the settings that
+   * it changed. @throws kernel/failed
+   */
+  ensureForwarding(families: ReadonlySet<4 | 6>, ipv4Links: readonly string[]): readonly string[];
 
   /** Returns the settings that changed since `ensureForwarding`, as `name=value` with the value before. */
   findChangedSettings(): readonly string[];

@@ -9,6 +9,10 @@ export interface Sysctl {
   readonly isOptional: boolean;
 }
 
+/** The settings that let a whole family forward. */
+export const IPV4_SWITCH = 'ipv4/ip_forward';
+export const IPV6_SWITCH = 'ipv6/conf/all/forwarding';
+
 export function sysctl(path: string, value: number | string): Sysctl {
   return { path, value: String(value), isOptional: false };
 }
@@ -23,6 +27,20 @@ export function sysctlName(path: string): string {
 
 export function familiesOf(addresses: readonly Address[]): ReadonlySet<Family> {
   return new Set(addresses.map(({ family }) => family));
+}
+
+/**
+ * Returns the settings with which the host forwards packets of pods, the switches of whole families first, because they change
+ * those of links. IPv4 asks the link by which a packet comes, so each of `ipv4Links` has its own setting, which may differ from
+ * `ip_forward`. IPv6 asks only the setting of all links.
+ */
+export function forwardingSysctls(families: ReadonlySet<Family>, ipv4Links: readonly string[]): readonly Sysctl[] {
+  return [
+    ...(families.has(4) ? [sysctl(IPV4_SWITCH, 1)] : []),
+    ...(families.has(6) ? [sysctl(IPV6_SWITCH, 1)] : []),
+    // Optional because a link may be removed at any time.
+    ...(families.has(4) ? ipv4Links.map((link) => optionalSysctl(`ipv4/conf/${link}/forwarding`, 1)) : []),
+  ];
 }
 
 /**

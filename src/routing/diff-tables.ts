@@ -57,6 +57,8 @@ export function isDrift(event: HostEvent, desired: Tables & { usesDevice(device:
       return true;
     case 'paths':
     case 'pod-links':
+    case 'pod-settings':
+    case 'settings':
     case 'rate-limits':
       return false;
     default:

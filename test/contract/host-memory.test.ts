@@ -16,7 +16,7 @@ hostContract('memory', async () => {
       host.addForeignRoute(destination, 'administrator');
     },
     addLearnedRoute: async (destination, _, metric) => {
-      host.addForeignRoute(destination, 'routing-daemon', metric);
+      host.addLearnedRoute({ destination, metric, device: 'up0' });
     },
     countForeignRoutes: async (destination) => host.countForeignRoutes(destination),
     deleteRoute: async (route) => {
@@ -24,6 +24,9 @@ hostContract('memory', async () => {
     },
     checkSources: async (link) => {
       host.checkSources(link);
+    },
+    stopForwarding: async (link) => {
+      host.stopForwarding(link);
     },
     addOrdinaryLink: async (name) => {
       host.addOrdinaryLink(name);

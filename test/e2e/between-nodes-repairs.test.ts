@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricNode, type FabricPod, startFabric } from '../support/fabric.ts';
 import { receiveInside, pairsOf, pingAll, transfer, expectReached } from '../support/traffic.ts';
+import { NETPLUGCTL } from '../support/built.ts';
 import { until } from '../support/until.ts';
 
 const REPAIR_MS = 10_000;
@@ -56,6 +57,69 @@ describe('the agent repairs within seconds', () => {
     );
     await expectReached(pairsOf([...pods, n1]));
     expect(await routesText()).toBe(before);
+  });
+});
+
+describe('the agent restores as soon as the kernel reports it', () => {
+  it.each([
+    'ipv4/conf/vxlan.netplug/forwarding',
+    'ipv4/conf/vxlan.netplug/rp_filter',
+    'ipv4/conf/eth0/forwarding',
+    'ipv4/conf/POD/forwarding',
+    'ipv4/conf/POD/proxy_arp',
+    'ipv6/conf/POD/proxy_ndp',
+  ])('net/%s', async (name) => {
+    const links = (await n1.machine.host.ip('link')).map(({ ifname }) => String(ifname));
+    const setting = `net/${name.replace('POD', links.find((link) => link.startsWith('npl')) ?? 'none')}`;
+    const read = async (): Promise<string> => n1.machine.exec('sysctl', '-n', setting);
+    const before = await read();
+    await n1.machine.exec('sysctl', '-qw', `${setting}=0`);
+    await until(async () => (await read()) === before, `${setting} is ${before}`, REPAIR_MS);
+    await expectReached(pairsOf([...pods, n1]));
+  });
+});
+
+describe('the agent names what goes before its routes, and no more when it is gone', () => {
+  const askCtl = async (...argv: readonly string[]): Promise<string> => {
+    const env = { ...n1.places, DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: n1.etcdUrl };
+    return (await n1.machine.run([NETPLUGCTL, ...argv], { env })).stdout;
+  };
+
+  // Its exit status is 1 while there are problems.
+  const nodeStatus = async (): Promise<string> => askCtl('node', 'status', '--socket', n1.machine.socket);
+
+  it.each<[string, string, readonly string[], readonly string[]]>([
+    [
+      'a rule before the main table',
+      'routing rule 5270 chooses table 52',
+      [
+        'route add default dev vxlan.other table 52',
+        'route add throw 192.0.2.0/24 table 52',
+        'rule add pref 5270 lookup 52',
+      ],
+      ['rule delete pref 5270', 'route flush table 52'],
+    ],
+    [
+      'a route of another program',
+      'of another program goes before that of netplug',
+      ['route add BLOCK via 192.0.2.99 dev eth0 proto 80 onlink'],
+      ['route delete BLOCK via 192.0.2.99 dev eth0'],
+    ],
+  ])('%s', async (_, sentence, harm, undo) => {
+    const block = String((await n1.routes()).find(({ dev }) => dev === 'vxlan.netplug')?.['dst']);
+    const run = async (commands: readonly string[]): Promise<void> => {
+      for (const each of commands) await n1.machine.exec('ip', ...each.replace('BLOCK', block).split(' '));
+    };
+    expect(await nodeStatus()).not.toContain(sentence);
+    await run(harm);
+    expect(await pingAll(pairsOf(pods))).not.toEqual([]);
+    await until(async () => (await nodeStatus()).includes(sentence), sentence, LOOK_MS, 500);
+    expect(await askCtl('doctor', '--node', '--socket', n1.machine.socket)).toContain(sentence);
+    const inBlock = pods.map(({ addresses }) => addresses.ipv4).map(async (address) => askCtl('why', address));
+    expect((await Promise.all(inBlock)).filter((said) => said.includes(sentence))).not.toEqual([]);
+    await run(undo);
+    await until(async () => !(await nodeStatus()).includes(sentence), `no more: ${sentence}`, LOOK_MS, 500);
+    await expectReached(pairsOf(pods));
   });
 });
 

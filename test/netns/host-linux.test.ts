@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { hostContract } from '../contract/suites/dataplane/host-network.ts';
@@ -61,6 +64,9 @@ hostContract('linux', async () => {
     checkSources: async (link) => {
       await netns.exec('sysctl', '-qw', 'net.ipv4.conf.all.rp_filter=0', `net.ipv4.conf.${link}.rp_filter=1`);
     },
+    stopForwarding: async (link) => {
+      await netns.exec('sysctl', '-qw', `net.ipv4.conf.${link}.forwarding=0`);
+    },
     addOrdinaryLink: async (name) => {
       await netns.exec('ip', 'link', 'add', 'name', name, 'type', 'bridge');
     },
@@ -90,6 +96,35 @@ it('lists all addresses of links, also of one without carrier, deprecated, tenta
   }
 });
 
+it('reports settings of the link of a pod that another program changed, and nothing when it was made', async () => {
+  await using host = await newNetns();
+  await using pod = await newNetns();
+  const inside = enterNetns(host);
+  const network = networkOf(pod.path);
+  let events: string[] = [];
+  using _watch = linuxHostNetwork().watch(({ kind }) => void events.push(kind));
+  try {
+    await linuxKernel().apply(network, new AbortController().signal);
+    const link = network.hostLinkName;
+    await host.addAddress('192.0.2.7/32', 'lo');
+    await until(() => events.includes('links'), 'the watch is up to date');
+    expect(events).not.toContain('pod-settings');
+    for (const setting of [
+      'ipv4.conf.LINK.forwarding=0',
+      'ipv4.conf.LINK.rp_filter=0',
+      'ipv4.conf.LINK.proxy_arp=0',
+      'ipv6.conf.LINK.proxy_ndp=0',
+      'ipv6.conf.LINK.forwarding=0',
+    ]) {
+      events = [];
+      await host.exec('sysctl', '-qw', `net.${setting.replace('LINK', link)}`);
+      await until(() => events.includes('pod-settings'), setting);
+    }
+  } finally {
+    inside.leave();
+  }
+});
+
 it('reports that a link of a pod lost a route or was set down, and nothing when it was made', async () => {
   await using host = await newNetns();
   await using pod = await newNetns();
@@ -114,5 +149,24 @@ it('reports that a link of a pod lost a route or was set down, and nothing when 
     }
   } finally {
     inside.leave();
+  }
+});
+
+it('restores forwarding of a link as it was before netplug changed it', async () => {
+  await using netns = await newNetns();
+  await netns.exec('ip', 'link', 'add', 'name', 'up0', 'type', 'bridge');
+  await netns.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv4.conf.up0.forwarding=0');
+  const recordFolder = await mkdtemp(join(tmpdir(), 'netplug-settings-'));
+  const inside = enterNetns(netns);
+  try {
+    const host = linuxHostNetwork({ recordFolder });
+    expect(host.ensureForwarding(new Set([4]), ['up0'])).toEqual(['net.ipv4.conf.up0.forwarding=0']);
+    expect(host.findChangedSettings()).toEqual(['net.ipv4.conf.up0.forwarding=0']);
+    host.restoreSettings();
+    const settings = ['net.ipv4.ip_forward', 'net.ipv4.conf.up0.forwarding'];
+    expect((await netns.exec('sysctl', '-n', ...settings)).split('\n')).toEqual(['1', '0', '']);
+  } finally {
+    inside.leave();
+    await rm(recordFolder, { recursive: true });
   }
 });

@@ -107,6 +107,31 @@ describe('tunnels on a real host', () => {
     expect((await node.netns.exec('sysctl', '-n', ...sysctls)).split('\n')).toEqual(['2', '0', '']);
   });
 
+  it('forward IPv4 although new links do not, and again after another program stopped that', async () => {
+    await using node = await newNode();
+    await using other = await newNode();
+    await connect(node, other);
+    await node.netns.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv4.conf.default.forwarding=0');
+    const forwarding = async (): Promise<string> => node.netns.exec('sysctl', '-n', 'net.ipv4.conf.tun0.forwarding');
+    await node.within(async () => {
+      const host = linuxHostNetwork();
+      const devices: string[] = [];
+      using _watch = host.watch((event) => devices.push(...(event.kind === 'settings' ? event.devices : [])));
+      await host.putTunnel(vxlan());
+      expect(await forwarding()).toBe('1\n');
+      for (const setting of ['forwarding=0', 'rp_filter=1']) {
+        devices.length = 0;
+        await node.netns.exec('sysctl', '-qw', `net.ipv4.conf.tun0.${setting}`);
+        await until(() => devices.includes('tun0'), `${setting} is reported`);
+        expect(await host.putTunnel(vxlan())).toBe('changed');
+      }
+      expect(await forwarding()).toBe('1\n');
+    });
+    await node.within(async () => linuxHostNetwork().removeTunnel('tun0'));
+    await node.within(async () => linuxHostNetwork().putTunnel(vxlan({ local: '2001:db8::1' })));
+    expect(await forwarding()).toBe('0\n');
+  });
+
   it('are repaired after a foreign change, and completed after an agent died', async () => {
     await using node = await newNode();
     await using other = await newNode();

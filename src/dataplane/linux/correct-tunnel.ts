@@ -30,12 +30,14 @@ export function macOf({ encapsulation }: Tunnel, link: Link): Mac {
 }
 
 /**
- * Sets the sysctls of the device: it accepts packets whose reply would leave by another link, gets no generated address
- * and ignores router advertisements.
+ * Sets the sysctls of the device: it forwards IPv4 where the node does, whatever new links inherit, accepts packets whose reply
+ * would leave by another link, gets no generated address and ignores router advertisements.
  */
-export function ensureSysctls({ name, addresses }: Tunnel): boolean {
+export function ensureSysctls({ name, addresses, encapsulation }: Tunnel): boolean {
   const hasV6 = addresses.some(({ family }) => family === 6);
   const wanted: readonly Sysctl[] = [
+    // A tunnel over IPv6 carries IPv6 alone.
+    ...(encapsulation.local.family === 4 ? [sysctl(`ipv4/conf/${name}/forwarding`, 1)] : []),
     sysctl(`ipv4/conf/${name}/rp_filter`, 2),
     optionalSysctl(`ipv6/conf/${name}/addr_gen_mode`, 1),
     optionalSysctl(`ipv6/conf/${name}/accept_ra`, 0),

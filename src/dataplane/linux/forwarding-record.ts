@@ -5,19 +5,19 @@ import * as v from 'valibot';
 import { errnoOf } from '../../base/errors.ts';
 import { isMissing } from '../../base/missing-file.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
-import { optionalSysctl, type Sysctl } from '../link-sysctls.ts';
+import { IPV4_SWITCH, IPV6_SWITCH, optionalSysctl, type Sysctl } from '../link-sysctls.ts';
 import { bootId } from './boot-id.ts';
 import { isDifferent, listSysctls, readSysctl, writeSysctl } from './sysctl.ts';
 
-/** Records the settings of a family before netplug enables forwarding on the host. */
-export type ForwardingRecorder = (family: Family) => void;
+/** Records the settings of a family before netplug enables one of them on the host: the switch of the family unless given. */
+export type ForwardingRecorder = (family: Family, path?: string) => void;
 
 const FORMAT = 1;
 const SettingsSchema = v.array(v.tuple([v.string(), v.string()]));
 const RecordSchema = v.object({ format: v.literal(FORMAT), bootId: v.string(), values: SettingsSchema });
 
 /** Forwarding of the whole family, which comes first because its change resets the other settings. */
-const SWITCHES: Readonly<Record<Family, string>> = { 4: 'ipv4/ip_forward', 6: 'ipv6/conf/all/forwarding' };
+const SWITCHES: Readonly<Record<Family, string>> = { 4: IPV4_SWITCH, 6: IPV6_SWITCH };
 const MODE = 0o600;
 /** Errors that are ignored, because an unwritable folder must not leave pods without network. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM', 'ENOSPC', 'EDQUOT', 'ENOTDIR'];
@@ -27,9 +27,10 @@ const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM', 'ENOSPC', 'EDQUOT', 'ENOTDIR'];
  * stays, also when several processes write one, because later values may be those that netplug has set.
  */
 export function forwardingRecorder(folder: string): ForwardingRecorder {
-  return (family) => {
+  return (family, enabled = SWITCHES[family]) => {
     const values = currentValues(family);
-    if (values[0]?.[1] !== '0') return;
+    // Another process may have enabled it in the meantime.
+    if (!values.some(([path, value]) => path === enabled && value === '0')) return;
     const path = fileOf(folder, family);
     const draft = `${path}.${randomBytes(6).toString('hex')}`;
     try {

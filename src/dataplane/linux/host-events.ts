@@ -2,9 +2,11 @@ import { type HostEvent, ROUTE_PROTOCOL } from '../host-network.ts';
 import { bitsOf } from '../../net/address.ts';
 import { decodeAddress } from './address-messages.ts';
 import type { Addon } from './addon.ts';
+import { addressesInAlias } from '../link-alias.ts';
 import { toHostRoute } from './host-tables.ts';
 import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink, listLinks } from './link-messages.ts';
 import { isHostSide } from './links.ts';
+import { ALL_LINKS, decodeReportedSettings, RTM_NEWNETCONF } from './netconf-messages.ts';
 import { RTM_DELNEIGH, RTM_NEWNEIGH, decodeNote, neighbourIndex } from './neighbour-messages.ts';
 import { decodeNotes, type Note } from './netlink.ts';
 import { decodeQueue, RTM_NEWQDISC } from './queue-messages.ts';
@@ -13,8 +15,8 @@ import { RouteSocket, kernelFailure } from './route-socket.ts';
 import { RTM_DELADDR, RTM_NEWADDR } from './address-messages.ts';
 import { isTunnel } from './tunnel-owner.ts';
 
-/** Links, neighbours, queues, IPv4 addresses, IPv4 routes, IPv6 addresses, IPv6 routes. */
-const GROUPS: readonly number[] = [1, 3, 4, 5, 7, 9, 11];
+/** Links, neighbours, queues, IPv4 addresses, IPv4 routes, IPv6 addresses, IPv6 routes, IPv4 settings, IPv6 settings. */
+const GROUPS: readonly number[] = [1, 3, 4, 5, 7, 9, 11, 24, 25];
 const AF_UNSPEC = 0;
 
 /** See HostNetwork.watch. */
@@ -74,6 +76,8 @@ class EventReader {
         return this.#eventOfPeer('put', body);
       case RTM_DELNEIGH:
         return this.#eventOfPeer('deleted', body);
+      case RTM_NEWNETCONF:
+        return this.#eventOfSettings(body);
       case RTM_NEWQDISC:
         return this.#isLimit(body) ? { kind: 'rate-limits' } : undefined;
       default:
@@ -122,6 +126,18 @@ class EventReader {
     }
     const hostRoute = toHostRoute(route, (index) => this.#links.get(index)?.name);
     return hostRoute === undefined ? { kind: 'unknown' } : { kind, route: hostRoute };
+  }
+
+  /** Settings of a link that is still made are those of its ADD, whose last message names the addresses. */
+  #eventOfSettings(body: Buffer): HostEvent | undefined {
+    const { index, forwarding, rpFilter, proxyNeigh } = decodeReportedSettings(body);
+    const mayDrop = [forwarding, proxyNeigh].includes(0) || rpFilter !== undefined;
+    if (!mayDrop) return undefined;
+    if (index === ALL_LINKS) return forwarding === 0 ? { kind: 'settings', devices: [] } : undefined;
+    const link = this.#links.get(index);
+    if (link === undefined) return undefined;
+    if (!isHostSide(link)) return { kind: 'settings', devices: [link.name] };
+    return addressesInAlias(link.alias).length > 0 ? { kind: 'pod-settings' } : undefined;
   }
 
   /** Reports whether a queue is that of a limit, on a link of a pod or on a device for what a pod sends. */

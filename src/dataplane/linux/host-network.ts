@@ -11,14 +11,18 @@ import {
   listLinkAddresses,
   listPaths,
   listLearnedDestinations,
+  listLearnedDevices,
   listPeers,
   listRoutes,
   lookUp,
   newestPodLink,
 } from './host-tables.ts';
+import { withOwnAddresses } from './host-sides.ts';
+import { listHostLinks } from './links.ts';
+import { findOverruled } from './overruled-paths.ts';
 import { RouteSocket } from './route-socket.ts';
-import { sysctl, sysctlName } from '../link-sysctls.ts';
-import { readSysctl, writeSysctl } from './sysctl.ts';
+import { forwardingSysctls, IPV6_SWITCH, sysctlName } from '../link-sysctls.ts';
+import { isDifferent, readSysctl, writeSysctl } from './sysctl.ts';
 import { findRivals, findTunnels, putTunnel, removeTunnel } from './tunnels.ts';
 import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
 
@@ -45,19 +49,25 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     listAddresses: async () => withSocket(addon(), listLinkAddresses),
     newestPodLink: async () => withSocket(addon(), newestPodLink),
     lookUp: async (address) => withSocket(addon(), async (socket) => lookUp(socket, address)),
+    listPodLinks: async () => withSocket(addon(), async (socket) => withOwnAddresses(listHostLinks(socket))),
+    findOverruled: async (paths) => withSocket(addon(), async (socket) => findOverruled(socket, paths)),
     listPaths: async () => withSocket(addon(), listPaths),
     findSourceChecks,
     listRoutes: async () => withSocket(addon(), listRoutes),
     listLearnedDestinations: async (metric) =>
       withSocket(addon(), async (socket) => listLearnedDestinations(socket, metric)),
+    listLearnedDevices: async (metric) => withSocket(addon(), async (socket) => listLearnedDevices(socket, metric)),
     listPeers: async (device) => withSocket(addon(), async (socket) => listPeers(socket, device)),
     putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums: checksums() }, tunnel),
     findTunnels: async (names) => findTunnels(addon(), names),
     findRivals: async (vxlan) => findRivals(addon(), vxlan),
     removeTunnel: async (name) => removeTunnel(addon(), name),
     change: async (changes, signal) => withSocket(addon(), async (socket) => applyHostChanges(socket, changes, signal)),
-    ensureForwarding: (families) =>
-      ensureForwarding(families, recordFolder === undefined ? {} : { record: forwardingRecorder(recordFolder) }),
+    ensureForwarding: (families, ipv4Links) =>
+      ensureForwarding(
+        { families, ipv4Links },
+        recordFolder === undefined ? {} : { record: forwardingRecorder(recordFolder) },
+      ),
     findChangedSettings: () =>
       (recordFolder === undefined ? [] : changedSettings(recordFolder)).map(
         ({ path, value }) => `${sysctlName(path)}=${value}`,
@@ -81,14 +91,16 @@ async function withSocket<T>(addon: Addon, use: (socket: RouteSocket) => Promise
   return await use(socket);
 }
 
-/** See HostNetwork.ensureForwarding. */
-function ensureForwarding(families: ReadonlySet<Family>, options: ForwardingOptions): readonly string[] {
-  const wrong: string[] = [];
-  if (families.has(4) && readSysctl('ipv4/ip_forward') !== '1') {
-    options.record?.(4);
-    writeSysctl(sysctl('ipv4/ip_forward', 1), 'on the host');
-    wrong.push('net.ipv4.ip_forward=0');
-  }
-  if (families.has(6) && switchOnIpv6Forwarding(options)) wrong.push('net.ipv6.conf.all.forwarding=0');
-  return wrong;
+/** See HostNetwork.ensureForwarding. Each setting is compared after those before it were written, which change others. */
+function ensureForwarding(
+  wanted: { readonly families: ReadonlySet<Family>; readonly ipv4Links: readonly string[] },
+  options: ForwardingOptions,
+): readonly string[] {
+  return forwardingSysctls(wanted.families, wanted.ipv4Links).flatMap((setting) => {
+    if (setting.path === IPV6_SWITCH) return switchOnIpv6Forwarding(options) ? [`${sysctlName(setting.path)}=0`] : [];
+    if (!isDifferent(setting)) return [];
+    options.record?.(4, setting.path);
+    writeSysctl(setting, 'on the host');
+    return [`${sysctlName(setting.path)}=0`];
+  });
 }

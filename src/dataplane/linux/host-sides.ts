@@ -19,7 +19,7 @@ export async function listIncompleteLinks(
   host: RouteSocket,
   { settings, sourceCheck }: { readonly settings: boolean; readonly sourceCheck: SourceCheck | undefined },
 ): Promise<readonly IncompleteLink[]> {
-  const links = ownAddresses(listHostLinks(host));
+  const links = withOwnAddresses(listHostLinks(host));
   if (links.length === 0) return [];
   const routes = await listLinkRoutes(host);
   const routed = new Map(routes.map(({ address, deviceIndex }) => [formatAddress(address), deviceIndex]));
@@ -57,7 +57,7 @@ export function completeLink(host: RouteSocket, link: HostLink, sourceCheck: Sou
 }
 
 /** Leaves to each link the addresses that none of a greater index has; links without any are left out. */
-function ownAddresses(links: readonly HostLink[]): readonly HostLink[] {
+export function withOwnAddresses(links: readonly HostLink[]): readonly HostLink[] {
   const newest = new Map<string, number>();
   for (const { index, addresses } of links)
     for (const address of addresses.map(formatAddress)) newest.set(address, Math.max(newest.get(address) ?? 0, index));

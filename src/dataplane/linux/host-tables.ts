@@ -110,6 +110,17 @@ export async function listLearnedDestinations(socket: RouteSocket, metric: numbe
   return routes.filter(({ priority }) => priority === metric).map(({ destination }) => destination);
 }
 
+/** See HostNetwork.listLearnedDevices. */
+export async function listLearnedDevices(socket: RouteSocket, metric: number): Promise<readonly string[]> {
+  const bodies = await socket.listOnWorker('list the routes of the host', dumpRoutes(4, { protocol: RTPROT_BIRD }));
+  const isLearned = ({ protocol, table, priority }: Route): boolean =>
+    // Kernels before 4.20 ignore the filter.
+    protocol === RTPROT_BIRD && table === RT_TABLE_MAIN && priority === metric;
+  const indexes = new Set(bodies.filter((body) => isLearned(decodeRoute(body))).flatMap(hopDevices));
+  if (indexes.size === 0) return [];
+  return (await listLinksOnWorker(socket)).filter(({ index }) => indexes.has(index)).map(({ name }) => name);
+}
+
 /** See HostNetwork.listPeers. */
 export async function listPeers(socket: RouteSocket, device: string): Promise<readonly TunnelPeer[]> {
   const link = await findLinkOnWorker(socket, device);

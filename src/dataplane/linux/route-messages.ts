@@ -19,6 +19,8 @@ export const RTM_NEWROUTE = 24;
 export const RTM_DELROUTE = 25;
 const RTM_GETROUTE = 26;
 const RTA_DST = 1;
+const RTA_SRC = 2;
+const RTA_IIF = 3;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
 const RTA_PRIORITY = 6;
@@ -38,6 +40,7 @@ const RTNH_F_ONLINK = 0x4;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_LINK = 253;
 const RT_SCOPE_NOWHERE = 255;
+const RTM_F_LOOKUP_TABLE = 0x1000;
 const RTM_F_FIB_MATCH = 0x2000;
 
 const ROUTE_TYPES: Readonly<Record<number, string>> = {
@@ -162,9 +165,19 @@ export function deleteRoute(route: Route): Message {
   return { type: RTM_DELROUTE, flags: NLM_F_ACK, body: Buffer.concat([header, ...attributes]) };
 }
 
-/** Asks for the routing table entry that applies to the address. */
+/** Asks for the routing table entry that applies to packets of the host to the address. */
 export function lookUpRoute(address: Address): Message {
   return getRoute(address, RTM_F_FIB_MATCH);
+}
+
+/** The same with the table in which it is, and for packets that come by a link when `from` is given. */
+export function lookUpEntry(
+  address: Address,
+  from: { readonly source: Address; readonly deviceIndex: number } | undefined,
+): Message {
+  // Without that flag IPv4 names the main table for an entry of each, and with it IPv6 refuses the question.
+  const table = address.family === 4 ? RTM_F_LOOKUP_TABLE : 0;
+  return getRoute(address, RTM_F_FIB_MATCH | table, from);
 }
 
 /** Asks for the hop of a packet from the host to the address. */
@@ -172,11 +185,18 @@ export function lookUpHop(address: Address): Message {
   return getRoute(address, 0);
 }
 
-function getRoute(address: Address, flags: number): Message {
+function getRoute(
+  address: Address,
+  flags: number,
+  from?: { readonly source: Address; readonly deviceIndex: number },
+): Message {
   const destination = { base: address, prefixBits: bitsOf(address.family) };
   const header = routeHeader({ destination, table: 0, scope: 0, type: 0, protocol: 0 });
   header.writeUInt32LE(flags, 8);
-  const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(address))]);
+  if (from !== undefined) header.writeUInt8(bitsOf(address.family), 2);
+  const incoming =
+    from === undefined ? [] : [attribute(RTA_SRC, addressBytes(from.source)), u32Attribute(RTA_IIF, from.deviceIndex)];
+  const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(address)), ...incoming]);
   return { type: RTM_GETROUTE, flags: NLM_F_ACK, body };
 }
 

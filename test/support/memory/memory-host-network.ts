@@ -13,11 +13,13 @@ import type {
   Tunnel,
   TunnelPeer,
 } from '../../../src/dataplane/host-network.ts';
+import type { OverruledPath, Overruling, WantedPath } from '../../../src/dataplane/overruled-paths.ts';
 
 interface ForeignRoute {
   readonly destination: Cidr;
   readonly madeBy: 'administrator' | 'routing-daemon';
   readonly metric: number;
+  readonly device?: string;
 }
 
 const MAIN_TABLE = 254;
@@ -36,9 +38,13 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #neighbours = new Map<string, Map<string, TunnelPeer>>();
   readonly #watchers = new Set<(event: HostEvent) => void>();
   readonly #forwards: Record<Family, boolean> = { 4: false, 6: false };
+  /** Links that do not forward IPv4. */
+  readonly #stopped = new Set<string>();
   readonly #settingsBefore = new Map<Family, string>();
   #failure: Error | undefined;
   readonly #refusals: { readonly matches: (change: HostChange) => boolean; readonly reason: string }[] = [];
+  readonly #overrulings: { readonly range: Cidr; readonly by: Overruling }[] = [];
+  readonly #podLinks = new Map<string, readonly Address[]>();
   readonly #sourceChecks = new Set<string>();
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
   #changesMade = 0;
@@ -87,6 +93,27 @@ export class MemoryHostNetwork implements HostNetwork {
 
   addForeignRoute(destination: Cidr, madeBy: ForeignRoute['madeBy'], metric = 0): void {
     this.#foreignRoutes.push({ destination, madeBy, metric });
+  }
+
+  addLearnedRoute(route: Omit<Required<ForeignRoute>, 'madeBy'>): void {
+    this.#foreignRoutes.push({ ...route, madeBy: 'routing-daemon' });
+  }
+
+  /** Makes packets to the range take another path than that of netplug's route. */
+  overrule(range: Cidr, by: Overruling): void {
+    this.#overrulings.push({ range, by });
+  }
+
+  stopOverruling(): void {
+    this.#overrulings.length = 0;
+  }
+
+  putPodLink(name: string, addresses: readonly Address[]): void {
+    this.#podLinks.set(name, addresses);
+  }
+
+  removePodLink(name: string): void {
+    this.#podLinks.delete(name);
   }
 
   /** Makes the route of another program to a single address, in place of its routes to that address through other links. */
@@ -174,6 +201,27 @@ export class MemoryHostNetwork implements HostNetwork {
     return [...connected, ...routed, ...foreign].map((path) => ({ ...path, table: MAIN_TABLE }));
   }
 
+  async listPodLinks(): Promise<readonly LinkAddresses[]> {
+    return [...this.#podLinks].map(([name, addresses]) => ({ name, addresses }));
+  }
+
+  async findOverruled(paths: readonly WantedPath[]): Promise<readonly OverruledPath[]> {
+    return paths.flatMap((path): OverruledPath[] => {
+      const by = this.#overrulings.find(({ range }) => cidrContains(range, path.address))?.by;
+      if (by !== undefined) return [{ path, by }];
+      const foreign = this.#foreignRoutes.find(
+        ({ destination, madeBy }) =>
+          madeBy === 'administrator' &&
+          destination.prefixBits >= path.destination.prefixBits &&
+          cidrContains(destination, path.address),
+      );
+      if (foreign === undefined) return [];
+      const { destination, metric } = foreign;
+      const route = { rule: undefined, table: MAIN_TABLE, type: 'unicast', destination, metric } as const;
+      return [{ path, by: { ...route, device: undefined, gateway: undefined } }];
+    });
+  }
+
   findSourceChecks(links: readonly string[]): ReadonlySet<string> {
     return new Set(links.filter((link) => this.#sourceChecks.has(link)));
   }
@@ -203,6 +251,14 @@ export class MemoryHostNetwork implements HostNetwork {
     return this.#foreignRoutes
       .filter((route) => route.madeBy === 'routing-daemon' && route.metric === metric)
       .map(({ destination }) => destination);
+  }
+
+  /** Those of routes that name one. */
+  async listLearnedDevices(metric: number): Promise<readonly string[]> {
+    const learned = this.#foreignRoutes.filter(
+      (route) => route.madeBy === 'routing-daemon' && route.metric === metric && route.destination.base.family === 4,
+    );
+    return [...new Set(learned.flatMap(({ device }) => device ?? []))];
   }
 
   async listPeers(device: string): Promise<readonly TunnelPeer[]> {
@@ -255,12 +311,23 @@ export class MemoryHostNetwork implements HostNetwork {
     return refusals;
   }
 
-  ensureForwarding(families: ReadonlySet<Family>): readonly string[] {
+  /** Stops forwarding of IPv4 packets that come by the link, as another program would. */
+  stopForwarding(link: string): void {
+    this.#stopped.add(link);
+    this.#notify({ kind: 'settings', devices: [link] });
+  }
+
+  forwardsFrom(link: string): boolean {
+    return this.#forwards[4] && !this.#stopped.has(link);
+  }
+
+  ensureForwarding(families: ReadonlySet<Family>, ipv4Links: readonly string[]): readonly string[] {
     const names = { 4: 'net.ipv4.ip_forward=0', 6: 'net.ipv6.conf.all.forwarding=0' } as const;
     const wrong = [...families].filter((family) => !this.#forwards[family]);
     for (const family of wrong) this.#forwards[family] = true;
     for (const family of wrong) this.#settingsBefore.set(family, names[family]);
-    return wrong.map((family) => names[family]);
+    const links = families.has(4) ? ipv4Links.filter((link) => this.#stopped.delete(link)) : [];
+    return [...wrong.map((family) => names[family]), ...links.map((link) => `net.ipv4.conf.${link}.forwarding=0`)];
   }
 
   findChangedSettings(): readonly string[] {

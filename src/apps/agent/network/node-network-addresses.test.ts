@@ -64,6 +64,18 @@ async function worldWithout(internalIp: string): Promise<{ readonly store: Store
   return { store, block: await podOn(store, 'down') };
 }
 
+describe('the uplink of a node', () => {
+  it('forwards IPv4 again when another program has stopped that', async () => {
+    const { store } = await worldWith(VXLAN);
+    const host = hostAt('192.0.2.1/24');
+    await works(startNode('a', { store, host }));
+    expect(host.forwardsFrom('eth0')).toBe(true);
+    host.stopForwarding('eth0');
+    expect(host.forwardsFrom('eth0')).toBe(false);
+    await until(() => host.forwardsFrom('eth0'), 'the uplink forwards');
+  });
+});
+
 describe('the address of a node', () => {
   it.each([2, 3])(
     'is taken from another one of %i that have exchanged theirs, while they run and at their start',

@@ -27,7 +27,7 @@ import { OwnTunnels } from './routes/own-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './host/local-endpoints.ts';
 import { NEEDS, NETWORK_PROBLEMS, type NetworkPart, PARTS, TABLES } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
-import { partsAfterChange } from './parts-after-change.ts';
+import { partsAfterChange, partsAfterHostEvent } from './parts-after-change.ts';
 import { partReconcilers, reconcilerProblems, USUAL } from './part-reconcilers.ts';
 import { offeredMtu } from './routes/offered-mtu.ts';
 import { type HostPortPorts, HostPortRestorer } from './host/restore-host-ports.ts';
@@ -39,6 +39,7 @@ import { ownFacts } from './own-facts.ts';
 import { type ShownParts, shownNetwork } from './shown-network.ts';
 import { OwnAddressClaims, type ClaimPorts } from './host/own-address-claims.ts';
 import { conflictsOf } from './host/contested-addresses.ts';
+import { enableForwarding } from './host/enable-forwarding.ts';
 import { findOwnAddresses } from './host/own-addresses.ts';
 import { nodeTraffic } from './host/node-traffic.ts';
 import { reconcilePodFilter } from './reconcile-pod-filter.ts';
@@ -282,11 +283,11 @@ export class NodeNetwork {
   }
 
   #handleHostEvent(event: HostEvent): void {
-    if (event.kind === 'pod-links' || event.kind === 'unknown') this.#reconcilers.podLinks.trigger();
+    if (this.#links.handleHostEvent(event)) this.#reconcilers.podLinks.trigger();
     if (!this.#state.hasSnapshot) return;
-    const isOfLinks = event.kind === 'links' || event.kind === 'unknown';
-    if (isOfLinks) this.#trigger('addresses');
-    if (this.#routes.handleHostEvent(event)) this.#trigger('routes', ...(isOfLinks ? (['tunnels'] as const) : []));
+    const isDrift = this.#routes.handleHostEvent(event);
+    const usesDevice = (device: string): boolean => this.#desired.usesDevice(device);
+    this.#trigger(...partsAfterHostEvent(event, { isDrift, usesDevice }));
   }
 
   /** Expires replaced modes of pools. */
@@ -314,8 +315,7 @@ export class NodeNetwork {
       if (!this.#conflicts.some(({ text }) => text === problem.text)) log.warning('address contested', { ...problem });
     this.#conflicts = conflicts;
     this.#partProblems.addresses = found.problems;
-    const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
-    if (set.length > 0) log.info('forwarding enabled', { node, set });
+    await enableForwarding({ host, log }, { node, pools: this.#state.pools, uplink: wanted.get(4)?.device });
     this.#own.set(addresses);
     await this.#protect(interfaces, signal);
     if (isSame) return;

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import type { HostEvent } from '../../../dataplane/host-network.ts';
 import type { ClusterChange } from '../../../cache/cluster-view.ts';
 import type { RoutedBlock } from '../../../datastore/follow.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { PARTS } from './network-parts.ts';
-import { isOfNode, partsAfterChange } from './parts-after-change.ts';
+import { isOfNode, partsAfterChange, partsAfterHostEvent } from './parts-after-change.ts';
 
 const [OWN, OTHER] = ['own', 'other'] as [NodeName, NodeName];
 const CIDR = parseCidr('10.0.0.0/28');
@@ -76,4 +77,22 @@ it('tells the own Node from other records of its name', () => {
       isOfNode(change, OWN),
     ),
   ).toEqual([true, false, false]);
+});
+
+describe('the parts that depend on a change of the host', () => {
+  it.each<[string, HostEvent, boolean, readonly string[]]>([
+    ['are the addresses after a link', { kind: 'links', devices: ['eth9'] }, false, ['addresses']],
+    ['are all routes after one that is used', { kind: 'unknown' }, true, ['addresses', 'tunnels', 'routes']],
+    [
+      'are forwarding and tunnels after settings of a device',
+      { kind: 'settings', devices: ['up0'] },
+      false,
+      ['addresses', 'tunnels'],
+    ],
+    ['are forwarding after settings of the host', { kind: 'settings', devices: [] }, false, ['addresses']],
+    ['are none after settings of another device', { kind: 'settings', devices: ['docker0'] }, false, []],
+    ['are none after settings of a pod', { kind: 'pod-settings' }, false, []],
+  ])('%s', (_claim, event, isDrift, expected) => {
+    expect(partsAfterHostEvent(event, { isDrift, usesDevice: (device) => device === 'up0' })).toEqual(expected);
+  });
 });

@@ -1,5 +1,6 @@
 import { never } from '../../../base/errors.ts';
 import type { ClusterChange } from '../../../cache/cluster-view.ts';
+import type { HostEvent } from '../../../dataplane/host-network.ts';
 import type { RoutedBlock } from '../../../datastore/follow.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { type NetworkPart, PARTS } from './network-parts.ts';
@@ -46,6 +47,20 @@ export function partsAfterChange(
     default:
       return never(change);
   }
+}
+
+/** Returns what depends on a change of the host, apart from links of pods. Pure. */
+export function partsAfterHostEvent(
+  event: HostEvent,
+  { isDrift, usesDevice }: { readonly isDrift: boolean; readonly usesDevice: (device: string) => boolean },
+): readonly NetworkPart[] {
+  if (event.kind === 'settings') {
+    if (event.devices.length === 0) return ['addresses'];
+    return event.devices.some(usesDevice) ? ['addresses', 'tunnels'] : [];
+  }
+  const isOfLinks = event.kind === 'links' || event.kind === 'unknown';
+  if (isOfLinks) return isDrift ? ['addresses', 'tunnels', 'routes'] : ['addresses'];
+  return isDrift ? ['routes'] : [];
 }
 
 /** Reports whether the change is of the Node itself. */

@@ -11,6 +11,7 @@ import type { TableFollower } from './follow-tables.ts';
 import type { FlowObserver } from './flows/flow-observer.ts';
 import type { RateBounder } from './host/bound-rates.ts';
 import type { HostInspector } from './host/inspect-host.ts';
+import type { OverruledRoutes } from './host/overruled-routes.ts';
 import type { AttachmentWatch } from './host/attachment-watch.ts';
 import type { PodLinkFollower } from './host/follow-pod-links.ts';
 import type { NodeNetwork } from './node-network.ts';
@@ -72,6 +73,8 @@ interface ServePorts {
   readonly podLinks: Pick<PodLinkFollower, 'read' | 'failures' | 'problems' | 'run'>;
   /** The limits of the rates of netplug's pods. */
   readonly rates: Pick<RateBounder, 'problems' | 'run'>;
+  /** Whether packets take the routes of netplug. */
+  readonly overruled: Pick<OverruledRoutes, 'problems' | 'run'>;
   /** The tables of nftables, as other programs change them. */
   readonly tables: Pick<TableFollower, 'problems' | 'run'>;
   /** What other programs do to the host. */
@@ -93,7 +96,7 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. */
 export async function serveNetworkProcess(network: ServedNetwork, ports: ServePorts): Promise<void> {
   const { send, onMessage, onFollowed, becomeOnly, policy, flows, settings } = ports;
-  const { podLinks, rates, attachments, sidecars, tables, host, relayOwn, findServers } = ports;
+  const { podLinks, rates, overruled, attachments, sidecars, tables, host, relayOwn, findServers } = ports;
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
@@ -108,7 +111,7 @@ export async function serveNetworkProcess(network: ServedNetwork, ports: ServePo
       await Promise.all([policy.run(signal), sidecars.run(signal)]);
     };
     const others = [{ run: runPolicy }, { run: relayOwn }, { run: findServers }];
-    const parts = [network, podLinks, rates, attachments, flows, settings, tables, host, ...others];
+    const parts = [network, podLinks, rates, overruled, attachments, flows, settings, tables, host, ...others];
     await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (!stop.signal.aborted) throw cause;
@@ -180,6 +183,7 @@ function statusWith(parts: Parts): NetworkStatus {
       asNodeProblems(PROBLEMS.policies, policy.problems()),
       asNodeProblems(PROBLEMS.otherInterfaces, podLinks.problems()),
       asNodeProblems(PROBLEMS.rates, rates.problems()),
+      parts.overruled.problems(),
       tables.problems(),
       host.problems(),
       attachments.problems(),

@@ -1,7 +1,9 @@
 import { ownValue } from '../../../base/own-value.ts';
 import { PROXY_CHECK } from '../../../checks/cluster-checks.ts';
 import { isTooOld, REQUIREMENTS, SERVICE_PROXY } from '../../../model/requirements.ts';
+import { forwardingSysctls } from '../../../dataplane/link-sysctls.ts';
 import { describeIncomplete } from '../../../dataplane/kernel.ts';
+import { overruledProblems } from '../../../routing/overruled-routes.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
 import type { FirewallFault } from '../../../install/host/firewall/judge-firewall.ts';
@@ -16,11 +18,9 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/forwarding',
     severity: 'error',
-    expected: 'a host that forwards packets of each IP family of pods',
-    judge: ({ families, sysctls }) => [
-      ...(families.has(4) ? wrong(sysctls, 'ipv4/ip_forward', '1') : []),
-      ...(families.has(6) ? wrong(sysctls, 'ipv6/conf/all/forwarding', '1') : []),
-    ],
+    expected: 'a host that forwards packets of each IP family of pods, from tunnels and from the uplink',
+    judge: ({ families, sysctls, forwardingLinks }) =>
+      forwardingSysctls(families, forwardingLinks).flatMap(({ path, value }) => wrong(sysctls, path, value)),
   },
   {
     id: 'kernel/forward-dropped',
@@ -125,6 +125,18 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
         .flatMap((device) => wrong(sysctls, `ipv4/conf/${device}/rp_filter`, '2')),
   },
   {
+    id: 'kernel/route-overruled',
+    severity: 'error',
+    expected: 'packets that take the routes of netplug, before rules and routes of other programs',
+    judge: ({ overruled }) => faultsOf(overruled, 'error'),
+  },
+  {
+    id: 'kernel/gateway-overruled',
+    severity: 'warning',
+    expected: "the gateways of netplug's routes, where another program has routes by the same device",
+    judge: ({ overruled }) => faultsOf(overruled, 'warning'),
+  },
+  {
     id: 'kernel/left-overs',
     severity: 'warning',
     expected: 'nothing of a network plugin that is no longer configured',
@@ -149,7 +161,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     severity: 'error',
     expected: 'host interfaces of pods with the routes and settings that the ADD made',
     remedy:
-      'netplug-agent restores them within seconds: see with "netplugctl node status" whether it runs and what it cannot restore, or recreate the pod',
+      'netplug-agent restores them within seconds, settings that the kernel does not report within a minute: see with "netplugctl node status" whether it runs and what it cannot restore, or recreate the pod',
     judge: ({ incompleteLinks }) => incompleteLinks.map(describeIncomplete),
   },
   {
@@ -196,6 +208,12 @@ export const KERNEL = topic({
   checks: KERNEL_CHECKS,
 });
 
+function faultsOf(overruled: KernelFacts['overruled'], severity: 'error' | 'warning'): readonly Fault[] {
+  return overruledProblems(overruled)
+    .filter((problem) => problem.severity === severity)
+    .map(({ text, remedy }) => ({ found: text, remedy }));
+}
+
 function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): Fault[] {
   const found = ownValue(sysctls, path);
   if (found === wanted || found === undefined) return [];
@@ -204,7 +222,7 @@ function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): F
     {
       found: `net/${path} is ${found}`,
       remedy: 'Set it now, and in /etc/sysctl.d to make that permanent',
-      command: `sysctl -w net/${path}=${wanted}`,
+      ...(isPlain(path) ? { command: `sysctl -w net/${path}=${wanted}` } : {}),
     },
   ];
 }

@@ -2,11 +2,15 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNetplugError } from '../../../base/errors.ts';
 import { exec } from '../../../base/exec.ts';
+import { KERNEL_METRIC } from '../../../bgp/kernel-metric.ts';
 import type { IncompleteLink } from '../../../dataplane/kernel.ts';
+import type { OverruledPath } from '../../../dataplane/overruled-paths.ts';
 import type { RateLimit } from '../../../dataplane/rate-limits.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
+import { forwardingSysctls, IPV6_SWITCH } from '../../../dataplane/link-sysctls.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
+import { listWantedPaths } from '../../../routing/overruled-routes.ts';
 import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
 import { TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import type { HostTable, PacketTables } from '../../../dataplane/packet-tables.ts';
@@ -44,6 +48,8 @@ export interface KernelFacts {
   readonly firewall: FirewallJudgement;
   /** Tables of the kernel without room. */
   readonly fullTables: readonly FullTable[];
+  /** Links by which IPv4 packets for pods come: tunnels, the link with the address of the node, and those of learned routes. */
+  readonly forwardingLinks: readonly string[];
   readonly incompleteLinks: readonly IncompleteLink[];
   /** Pods whose namespaces exist and that have no link, as far as the runtime has recorded them. */
   readonly unconnected: readonly UnconnectedPod[];
@@ -51,6 +57,8 @@ export interface KernelFacts {
   readonly leftOvers: readonly LeftOver[];
   /** VXLAN devices of other programs that have number and port of netplug's. */
   readonly rivals: readonly string[];
+  /** What packets do in place of taking the routes of netplug. */
+  readonly overruled: readonly OverruledPath[];
   /** Limits of the rates of pods. */
   readonly rateLimits: readonly RateLimit[];
   /** Devices on which kube-proxy with IPVS has the addresses of Services. */
@@ -60,8 +68,7 @@ export interface KernelFacts {
 }
 
 const SYSCTLS = [
-  'ipv4/ip_forward',
-  'ipv6/conf/all/forwarding',
+  IPV6_SWITCH,
   'ipv6/conf/all/disable_ipv6',
   'ipv6/conf/default/disable_ipv6',
   'ipv4/conf/all/rp_filter',
@@ -80,16 +87,22 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const pools = await sources.pools();
   const families = await familiesOf(sources, pools);
   const kernel = sources.context.ports.openKernel();
+  const host = sources.context.ports.openHostNetwork();
   const packetTables = sources.context.ports.openPacketTables();
   const { listed } = await tryTables(packetTables, signal);
-  const host = sources.context.ports.openHostNetwork();
   const legacy = await readLegacyFilters({ procDir }, signal);
   const filters = [...(await readFilters(listedSource(listed, packetTables), signal)), ...legacy.filters];
   const traffic = await readNodeTraffic(sources, { pools, families });
   const links = await readDevices(procDir);
   const files = await sources.confFiles();
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
-  const paths = [...SYSCTLS, ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`)];
+  const learned = await host.listLearnedDevices(KERNEL_METRIC);
+  const forwardingLinks = [...new Set([...tunnels.filter(carriesIpv4), ...(await uplinksOf(sources)), ...learned])];
+  const paths = [
+    ...SYSCTLS,
+    ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`),
+    ...forwardingSysctls(families, forwardingLinks).map(({ path }) => path),
+  ];
   return {
     release: (await readFile(join(procDir, 'sys/kernel/osrelease'), 'utf8')).trim(),
     families,
@@ -101,14 +114,26 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     ),
     firewall: judgeFirewall({ filters, unread: legacy.unread }, traffic),
     fullTables: findFullTables(await readKernelTables({ procDir, host }), undefined),
+    forwardingLinks,
     leftOvers: await readLeftOvers({ procDir, tables: packetTables }, { files, listed }, signal),
     ipvsDevices: links.filter((name) => name.startsWith('kube-ipvs')),
     unconnected: await findUnconnectedPods(kernel, sources.context.ports.machine.resultsDir),
     rivals: await host.findRivals({ vni: VXLAN_VNI, port: VXLAN_PORT }),
+    overruled: await host.findOverruled(await listWantedPaths(host)),
     incompleteLinks: await kernel.listIncompleteLinks({ settings: true }),
     rateLimits: await kernel.listRateLimits(),
     tunnels,
   };
+}
+
+function carriesIpv4(device: string): boolean {
+  return TUNNEL_KINDS.some((kind) => TUNNELS[kind].device === device && TUNNELS[kind].family === 4);
+}
+
+/** Returns the link with the IPv4 address that the agent has chosen; none while no agent answers. */
+async function uplinksOf(sources: Sources): Promise<readonly string[]> {
+  const { network } = await sources.agent();
+  return (network?.addresses ?? []).filter(({ address }) => address.includes('.')).map(({ device }) => device);
 }
 
 /** Returns the kernel features that the pools need. */

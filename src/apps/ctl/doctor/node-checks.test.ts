@@ -3,6 +3,8 @@ import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { poolOf } from '../../../../test/support/fixtures.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { parseAddress } from '../../../net/address.ts';
+import { parseCidr } from '../../../net/cidr.ts';
 import { AGENT_CHECKS } from './agent-checks.ts';
 import type { AgentFacts } from './agent-facts.ts';
 import { BGP_CHECKS, type BgpFacts } from './bgp-checks.ts';
@@ -84,6 +86,21 @@ const LIMIT = {
   queueBytes: undefined,
   isBounded: false,
 } as const;
+const PATH = {
+  address: parseAddress('10.65.1.0'),
+  destination: parseCidr('10.65.1.0/26'),
+  device: 'eth0',
+  gateway: parseAddress('192.0.2.2'),
+};
+const BY = {
+  rule: undefined,
+  table: 254,
+  type: 'unicast',
+  destination: PATH.destination,
+  device: 'eth1',
+  gateway: parseAddress('192.0.3.9'),
+  metric: 0,
+};
 const KERNEL: KernelFacts = {
   release: '6.1.0-13-amd64',
   families: new Set([4, 6]),
@@ -96,14 +113,18 @@ const KERNEL: KernelFacts = {
     'ipv4/conf/all/rp_filter': '1',
     'ipv4/conf/all/arp_ignore': '0',
     'ipv4/conf/vxlan.netplug/rp_filter': '2',
+    'ipv4/conf/vxlan.netplug/forwarding': '1',
+    'ipv4/conf/eth0/forwarding': '1',
   },
   firewall: { faults: [], unread: [] },
   fullTables: [],
+  forwardingLinks: ['vxlan.netplug', 'eth0'],
   incompleteLinks: [],
   leftOvers: [],
   ipvsDevices: [],
   unconnected: [],
   rivals: [],
+  overruled: [],
   rateLimits: [{ ...LIMIT, burstBytes: 125_000 }],
   tunnels: ['vxlan.netplug'],
 };
@@ -150,8 +171,18 @@ describe('doctor checks of the kernel', () => {
     },
     'pod-link': { incompleteLinks: [{ link: LINK, missing: ['no route to 10.65.0.1'] }] },
     'tunnel-taken': { rivals: ['vxlan.old'] },
+    'route-overruled': { overruled: [{ path: PATH, by: BY }] },
+    'gateway-overruled': { overruled: [{ path: PATH, by: { ...BY, device: PATH.device } }] },
     'rate-limit': { rateLimits: [LIMIT, { ...LIMIT, isBounded: true }] },
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
+  });
+
+  it.each(['vxlan.netplug', 'eth0'])('find that %s does not forward, while the host does', (link) => {
+    const state = { ...KERNEL, ...sysctl(`ipv4/conf/${link}/forwarding`, '0') };
+    const faults = KERNEL_CHECKS.flatMap(({ id, judge }) => judge(state).map((fault) => [id, fault]));
+    const command = `sysctl -w net/ipv4/conf/${link}/forwarding=1`;
+    const found = `net/ipv4/conf/${link}/forwarding is 0`;
+    expect(faults).toEqual([['kernel/forwarding', expect.objectContaining({ found, command })]]);
   });
 
   it('ignore settings of a family that no pod has', () => {

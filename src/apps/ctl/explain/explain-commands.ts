@@ -16,7 +16,8 @@ const WHY_POD = {
   output: OUTPUT,
 };
 const WHY_DETAILS = `
-For an address, prints its holder, or why it has none. For a pod, prints its addresses and how they were
+For an address, prints its holder, or why it has none. On a node with an agent, names what goes before its
+routes to the addresses. For a pod, prints its addresses and how they were
 chosen, or why it has none: each method of the precedence table with its value, and each pool with the
 reason why ADD would use it or not. Nothing is written: the command simulates an ADD. It reads annotations
 from the orchestrator when policy.type of the network configuration is "orch". The exit status is 1 when

@@ -15,7 +15,7 @@ export interface PodPlace {
 }
 
 export function renderExplainedAddress({ reasons, ...report }: ExplainedAddress): string {
-  return `${renderAddress(report)}${reasons.map((reason) => `  ${reason}\n`).join('')}`;
+  return `${renderAddress(report)}${reasons.map((reason) => `  ${visibleText(reason)}\n`).join('')}`;
 }
 
 /** Renders the addresses of the pod first, then how they are chosen. */

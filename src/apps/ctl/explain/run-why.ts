@@ -5,7 +5,8 @@ import type { Store } from '../../../datastore/store.ts';
 import { describeIncomplete } from '../../../dataplane/kernel.ts';
 import { describeRateLimit } from '../../../dataplane/rate-limits.ts';
 import type { NodeName } from '../../../model/names.ts';
-import { type Address, tryParseAddress } from '../../../net/address.ts';
+import { type Address, parseAddress, tryParseAddress } from '../../../net/address.ts';
+import { explainPaths } from '../../../routing/overruled-routes.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import { decodeNetconf } from '../../../config/decode.ts';
 import type { Output } from '../common-options.ts';
@@ -52,7 +53,9 @@ async function whyAddress(context: Context, address: Address, output: Output): P
     const cluster = await readCluster(context, store);
     const { endpoints } = await store.listEndpoints(undefined, signal);
     const scene = { ...cluster, endpoints, nowMs: ports.clock.now() };
-    io.stdout(renderDocument(explainAddress(scene, address), output, renderExplainedAddress));
+    const explained = explainAddress(scene, address);
+    const reasons = [...explained.reasons, ...(await pathNotes(context, [address]))];
+    io.stdout(renderDocument({ ...explained, reasons }, output, renderExplainedAddress));
     return 0;
   });
 }
@@ -87,6 +90,10 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
       ...explained.notes,
       ...missingNotes(ports.plugin.confDir, netconf, asks !== undefined),
       ...(node === here ? await linkNotes(context, explained.held) : []),
+      ...(await pathNotes(
+        context,
+        explained.held.map(({ address }) => parseAddress(address)),
+      )),
     ];
     const whole = { ...explained, notes };
     io.stdout(renderDocument({ ...place, ...whole }, options.output, () => renderExplainedPod(place, whole)));
@@ -163,6 +170,21 @@ async function linkNotes(
   } catch (cause) {
     if (!isNetplugError(cause, 'kernel/failed')) throw cause;
     return [`the interface of the pod was not looked at: ${cause.message}`];
+  }
+}
+
+/**
+ * Returns what goes before the routes of netplug to the addresses on this machine, which an agent has registered; it may be another
+ * node than that of the pod.
+ */
+async function pathNotes({ ports }: Context, addresses: readonly Address[]): Promise<readonly string[]> {
+  if (ports.readRegisteredName() === undefined) return [];
+  try {
+    const found = await explainPaths(ports.openHostNetwork(), addresses);
+    return found.map(({ text, remedy }) => `on this node, ${text}; ${remedy}`);
+  } catch (cause) {
+    if (!isNetplugError(cause, 'kernel/failed')) throw cause;
+    return [`the routes of this node were not looked at: ${cause.message}`];
   }
 }
 

@@ -6,8 +6,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import { ipamConfigurationOf, nodeOf, poolOf, reservationOf } from '../../../../test/support/fixtures.ts';
 import { memoryOrch, podFactsOf } from '../../../../test/support/memory-orch.ts';
+import { MemoryHostNetwork } from '../../../../test/support/memory/memory-host-network.ts';
 import { type MemoryNode, memoryNode } from '../../../../test/support/memory-node.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { HostLink } from '../../../dataplane/kernel.ts';
 import type { UsedRange } from '../../../model/used-range.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
@@ -24,8 +26,13 @@ let folder: string;
 let node: MemoryNode;
 let store: Store;
 let own: readonly UsedRange[];
+let host: MemoryHostNetwork;
+/** Undefined where no agent has run. */
+let registeredName: string | undefined;
 beforeEach(async () => {
   own = [];
+  host = new MemoryHostNetwork();
+  registeredName = undefined;
   folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
   node = await memoryNode();
   store = openMemoryStore(node.database);
@@ -48,6 +55,8 @@ async function run(
 ): Promise<Ran> {
   return callCtl(argv.split(' '), {
     env,
+    openHostNetwork: () => host,
+    readRegisteredName: () => registeredName,
     openStore: () => openMemoryStore(node.database),
     openKernel: () => node.kernel,
     plugin: {
@@ -84,6 +93,28 @@ describe('netplugctl why IP', () => {
     expect((await run(`why ${address}`)).out).toContain('endpoint shop/node--a-orch-web-eth0 uses it');
     await store.commit([{ kind: 'delete-endpoint', before: endpoint! }], never);
     expect((await run(`why ${address}`)).out).toContain('the holder has no endpoint');
+  });
+
+  it('names what goes before the route to the address, where an agent has made routes', async () => {
+    await node.call('ADD');
+    const [{ name, addresses }] = node.kernel.listHostLinks() as [HostLink];
+    const address = formatAddress(addresses[0]!);
+    host.putPodLink(name, addresses);
+    const by = { rule: 5270, table: 52, type: 'unicast', destination: parseCidr('0.0.0.0/0'), device: 'tailscale0' };
+    const commands = [`why ${address}`, 'why pod shop/web'];
+    const said = async (): Promise<readonly boolean[]> =>
+      Promise.all(
+        commands.map(async (argv) => {
+          const { out } = await run(argv);
+          return out.includes(`on this node, packets to ${address} `) && out.includes('"tailscale0" in place of "npl');
+        }),
+      );
+    registeredName = 'node-a';
+    expect(await said()).toEqual([false, false]);
+    host.overrule(parseCidr('0.0.0.0/0'), { ...by, gateway: undefined, metric: undefined });
+    expect(await said()).toEqual([true, true]);
+    registeredName = undefined;
+    expect(await said()).toEqual([false, false]);
   });
 
   it.each([

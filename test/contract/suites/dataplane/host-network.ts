@@ -10,6 +10,7 @@ import type {
   Tunnel,
   TunnelPeer,
 } from '../../../../src/dataplane/host-network.ts';
+import type { WantedPath } from '../../../../src/dataplane/overruled-paths.ts';
 import { refusalOf } from './kernel.ts';
 
 /** A fresh host without anything but loopback, and the means to set a scene on it. */
@@ -27,6 +28,8 @@ export interface HostFixture extends AsyncDisposable {
   deleteRoute(route: HostRoute): Promise<void>;
   /** Makes the link drop IPv4 packets from sources to which no route leads through it. */
   checkSources(link: string): Promise<void>;
+  /** Makes the host drop IPv4 packets that come by the link and are for others. */
+  stopForwarding(link: string): Promise<void>;
   /** Makes a link of the name that is no tunnel. */
   addOrdinaryLink(name: string): Promise<void>;
   /** Makes the link of another pod. */
@@ -102,6 +105,37 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       expect(listed.map(([destination]) => destination)).not.toContain('10.65.1.0/26');
     });
 
+    it('lists the devices of IPv4 routes that a routing daemon has learned', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await fixture.addLearnedRoute(parseCidr('fd00:65::/64'), parseAddress('2001:db8::2'), 5000);
+      expect(await host.listLearnedDevices(5000)).toEqual([]);
+      for (const third of ['0', '1'])
+        await fixture.addLearnedRoute(parseCidr(`10.65.${third}.0/24`), parseAddress('192.0.2.2'), 5000);
+      expect(await host.listLearnedDevices(5000)).toEqual([UPLINK]);
+      expect(await host.listLearnedDevices(4000)).toEqual([]);
+    });
+
+    it('finds routes before which another program has one, and says nothing of those that are missing', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await host.putTunnel(vxlan());
+      const routes = ['10.65.1.0/26', '10.65.2.0/26'].map((block) =>
+        putRoute(block, '10.65.1.1', { reach: 'on-link', device: 'tun0' }),
+      );
+      expect(await host.change(routes, never)).toEqual([]);
+      const pathTo = (block: string): WantedPath => {
+        const destination = parseCidr(block);
+        return { address: destination.base, destination, device: 'tun0', gateway: parseAddress('10.65.1.1') };
+      };
+      const paths = ['10.65.1.0/26', '10.65.2.0/26', '10.65.3.0/26'].map(pathTo);
+      expect(await host.findOverruled(paths)).toEqual([]);
+      await fixture.addForeignRoute(parseCidr('10.65.2.0/26'), parseAddress('192.0.2.9'));
+      await fixture.addForeignRoute(parseCidr('10.65.0.0/16'), parseAddress('192.0.2.9'));
+      const by = { rule: undefined, table: 254, type: 'unicast', destination: parseCidr('10.65.2.0/26') };
+      expect(await host.findOverruled(paths)).toMatchObject([{ path: paths[1], by }]);
+    });
+
     it('lists the links with reverse path filtering', async () => {
       await using fixture = await makeHost();
       await fixture.addInterface('up1', ['192.0.3.1/24']);
@@ -122,8 +156,24 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       await using fixture = await makeHost();
       const both = new Set([4, 6] as const);
       const wrong = ['net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0'];
-      expect(fixture.host.ensureForwarding(both)).toEqual(wrong);
-      expect(fixture.host.ensureForwarding(both)).toEqual([]);
+      expect(fixture.host.ensureForwarding(both, [UPLINK])).toEqual(wrong);
+      expect(fixture.host.ensureForwarding(both, [UPLINK])).toEqual([]);
+    });
+
+    it('enables forwarding of IPv4 for a link by which packets of pods come, and of no other', async () => {
+      await using fixture = await makeHost();
+      await fixture.addInterface('up1', []);
+      const { host } = fixture;
+      host.ensureForwarding(new Set([4]), []);
+      const events: HostEvent[] = [];
+      using _watch = host.watch((event) => events.push(event));
+      for (const link of [UPLINK, 'up1']) await fixture.stopForwarding(link);
+      const isReported = (event: HostEvent): boolean => event.kind === 'settings' && event.devices.includes(UPLINK);
+      await fixture.until(() => events.some(isReported), 'the change is reported');
+      expect(host.ensureForwarding(new Set([6]), [UPLINK])).not.toContain('net.ipv4.conf.up0.forwarding=0');
+      expect(host.ensureForwarding(new Set([4]), [UPLINK, 'gone0'])).toEqual(['net.ipv4.conf.up0.forwarding=0']);
+      expect(host.ensureForwarding(new Set([4]), [UPLINK])).toEqual([]);
+      expect(host.ensureForwarding(new Set([4]), ['up1'])).toEqual(['net.ipv4.conf.up1.forwarding=0']);
     });
   });
 

@@ -44,6 +44,19 @@ describe('the host side of the link of a pod', () => {
     expect(kernel.observe(network).wrongSysctls).toEqual([]);
   });
 
+  it('has settings that are compared at once after an event about them, or lost events', async () => {
+    for (const kind of ['pod-settings', 'unknown'] as const) {
+      kernel.changeSysctl(network.hostLinkName, 'net.ipv4.conf.npl.proxy_arp=0');
+      expect(links.handleHostEvent({ kind: 'pod-links' })).toBe(true);
+      await links.reconcile();
+      expect(kernel.observe(network).wrongSysctls).not.toEqual([]);
+      expect(links.handleHostEvent({ kind })).toBe(true);
+      await links.reconcile();
+      expect(kernel.observe(network).wrongSysctls).toEqual([]);
+    }
+    expect(links.handleHostEvent({ kind: 'rate-limits' })).toBe(false);
+  });
+
   it('is a problem with its reason as long as another program has the address', async () => {
     kernel.removeHostRoute(ADDRESS);
     kernel.addHostRoute(ADDRESS, 'eth7');
