@@ -15,7 +15,7 @@ import { closedToAll } from '../../src/policy/ruleset/base-chains.ts';
 import { renderPodTable } from '../../src/routing/pod-table.ts';
 import { renderTunnelTable } from '../../src/routing/tunnel-table.ts';
 import { DOCKER, FIREWALLD, KUBE_PROXY } from '../support/foreign-tables.ts';
-import { type TestNetns, newNetns } from '../support/netns.ts';
+import { type TestNetns, newNetns, waitInside } from '../support/netns.ts';
 import { within } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
@@ -34,9 +34,11 @@ const TO = { IPv4: '10.65.0.2', IPv6: 'fd00:65::2' };
 
 let host: TestNetns;
 let pod: TestNetns;
+let procDir: string;
 
 beforeAll(async () => {
   host = scope.use(await newNetns());
+  ({ procDir } = scope.use(await waitInside(host)));
   pod = scope.use(await newNetns());
   const other = scope.use(await newNetns());
   await host.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
@@ -190,7 +192,7 @@ async function faults(): Promise<readonly Finding[]> {
   const { asDoctor, asAgent, legacy } = await within(host, async () => ({
     asDoctor: await readFilters(listedSource(await tables.list(signal), tables), signal),
     asAgent: await readFilters(await kernelSource(tables, signal), signal),
-    legacy: await readLegacyFilters({ procDir: '/proc/thread-self' }, signal),
+    legacy: await readLegacyFilters({ procDir }, signal),
   }));
   expect(asAgent).toEqual(asDoctor);
   const firewall = judgeFirewall({ filters: [...asDoctor, ...legacy.filters], unread: legacy.unread }, NODE);

@@ -17,7 +17,7 @@ import { parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import type { TunnelKind } from '../../src/routing/tunnels.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
-import { enterNetns, type TestNetns, newNetns } from '../support/netns.ts';
+import { enterNetns, type TestNetns, newNetns, waitInside } from '../support/netns.ts';
 import { until } from '../support/until.ts';
 import { answerInside, askFrom, within } from '../support/tcp-echo.ts';
 
@@ -48,11 +48,13 @@ const ICMP =
 let node: TestNetns;
 let other: TestNetns;
 let pod: TestNetns;
+let procDir: string;
 /** Without the module, only what is said of its packets is tested. */
 let hasIpip = true;
 
 beforeAll(async () => {
   [node, other, pod] = [scope.use(await newNetns()), scope.use(await newNetns()), scope.use(await newNetns())];
+  ({ procDir } = scope.use(await waitInside(node)));
   await node.exec('ip', 'link', 'add', 'name', 'eth0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', other.name);
   for (const [host, own, far] of [
     [node, '1', '2'],
@@ -105,7 +107,7 @@ async function judge(): Promise<FirewallJudgement> {
   return within(node, async () => {
     const filters = await readFilters(await kernelSource(tables, signal), signal);
     expect(filters).toEqual(await readFilters(listedSource(await tables.list(signal), tables), signal));
-    const legacy = await readLegacyFilters({ procDir: '/proc/thread-self' }, signal);
+    const legacy = await readLegacyFilters({ procDir }, signal);
     return judgeFirewall({ filters: [...filters, ...legacy.filters], unread: legacy.unread }, NODE);
   });
 }
@@ -238,7 +240,7 @@ describe('the agent', () => {
     const over = new AbortController();
     try {
       const ports = { clock: systemClock, log: silentLog };
-      const inspection = firewallInspection({ procDir: '/proc/thread-self', tables, traffic: () => NODE });
+      const inspection = firewallInspection({ procDir, tables, traffic: () => NODE });
       const inspector = new HostInspector(ports, [{ ...inspection, pauseMs: 100 }]);
       const follower = new TableFollower(
         {

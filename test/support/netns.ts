@@ -1,7 +1,8 @@
 // Throw-away network namespaces, addressed by name. Needs root and iproute2.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { promisify } from 'node:util';
 import { buildNative } from '../../scripts/build-native.ts';
 import { type Addon, loadAddon } from '../../src/dataplane/linux/addon.ts';
@@ -85,6 +86,17 @@ export function enterNetns(netns: Pick<TestNetns, 'path'>): { leave(): void } {
       if (result !== 0) throw new Error(`cannot return to the own namespace: ${String(result)}`);
     },
   };
+}
+
+/**
+ * Starts a process that waits inside, whose folder in /proc shows the namespace. `/proc/thread-self` may not: files are read by
+ * threads of a pool, which stay where they were started.
+ */
+export async function waitInside(netns: Pick<TestNetns, 'path'>): Promise<Disposable & { readonly procDir: string }> {
+  const command = [`--net=${netns.path}`, 'sh', '-c', 'echo inside; exec sleep infinity'];
+  const child = spawn('nsenter', command, { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(child.stdout, 'data');
+  return { procDir: `/proc/${String(child.pid)}`, [Symbol.dispose]: () => void child.kill() };
 }
 
 /** Compiled when needed. */
