@@ -144,12 +144,6 @@ const BREAKAGES: readonly Breakage[] = [
     repair: async () => writeConflist({}),
   },
   {
-    what: 'a host that does not forward',
-    ids: ['kernel/forwarding'],
-    damage: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=0'),
-    repair: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1'),
-  },
-  {
     what: 'a firewall that drops forwarded packets',
     ids: ['kernel/forward-dropped'],
     damage: async () => node.exec('iptables-nft', '-P', 'FORWARD', 'DROP'),
