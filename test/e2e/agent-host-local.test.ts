@@ -51,7 +51,11 @@ describe('after a power cut, host-local', () => {
     );
     await until(async () => (await reservations()).length === 0, 'every address is free');
     await addAll('after');
-    expect((await node.endpoints()).map(({ spec }) => spec.containerID).sort()).toEqual(containers('after'));
+    // Endpoints are written behind the answer.
+    const recorded = async (): Promise<unknown[]> =>
+      (await node.endpoints()).map(({ spec }) => spec.containerID).toSorted();
+    await until(async () => (await recorded()).length === containers('after').length, 'all endpoints are recorded');
+    expect(await recorded()).toEqual(containers('after'));
     expect(await readdir(join(networks(), 'others'))).toEqual(['10.90.7.2']);
   });
 
