@@ -26,12 +26,15 @@ export interface KernelTables {
   readonly neighbours: readonly NeighbourTableSize[];
 }
 
+export const FULL_TABLE_SEVERITIES = {
+  'kernel/flows-full': 'error',
+  'kernel/flows-nearly-full': 'warning',
+  'kernel/neighbours-full': 'error',
+  'kernel/neighbours-nearly-full': 'warning',
+} as const;
+
 export interface FullTable {
-  readonly code:
-    | 'kernel/flows-full'
-    | 'kernel/flows-nearly-full'
-    | 'kernel/neighbours-full'
-    | 'kernel/neighbours-nearly-full';
+  readonly code: keyof typeof FULL_TABLE_SEVERITIES;
   readonly found: string;
   readonly remedy: string;
   readonly command: string;

@@ -2,7 +2,7 @@ import { VERSION } from '../../../base/version.ts';
 import { counted } from '../../../base/counted.ts';
 import type { AgentFacts } from './agent-facts.ts';
 import type { Check, Fault } from '../../../checks/check.ts';
-import { FIREWALL_CODES } from '../../../install/host/firewall/judge-firewall.ts';
+import { FIREWALL_SEVERITIES } from '../../../install/host/firewall/judge-firewall.ts';
 import type { NodeSeverity } from '../../../model/node-report.ts';
 import { topic } from './topic.ts';
 
@@ -105,7 +105,7 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
  */
 function unsaid({ network, readiness }: AgentFacts, severity: NodeSeverity): readonly Fault[] {
   return (network?.problems ?? [])
-    .filter((each) => each.severity === severity && !FIREWALL_CODES.some((code) => code === each.code))
+    .filter((each) => each.severity === severity && !Object.hasOwn(FIREWALL_SEVERITIES, each.code))
     .filter(({ text }) => readiness?.reasons.some((reason) => reason.includes(text)) !== true)
     .map(({ text, remedy }) => ({ found: text, ...(remedy === undefined ? {} : { remedy }) }));
 }

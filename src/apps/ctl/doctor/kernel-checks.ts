@@ -6,13 +6,27 @@ import { describeIncomplete } from '../../../dataplane/kernel.ts';
 import { overruledProblems } from '../../../routing/overruled-routes.ts';
 import { VXLAN_PORT, VXLAN_VNI } from '../../../routing/tunnels.ts';
 import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.ts';
-import type { FirewallFault } from '../../../install/host/firewall/judge-firewall.ts';
-import type { FullTable } from '../../../install/host/kernel-tables.ts';
+import { FIREWALL_SEVERITIES, type FirewallFault } from '../../../install/host/firewall/judge-firewall.ts';
+import { FULL_TABLE_SEVERITIES, type FullTable } from '../../../install/host/kernel-tables.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
-import type { Check, Fault } from '../../../checks/check.ts';
+import type { Check, Fault, Severity } from '../../../checks/check.ts';
 import { describeUnconnected, UNCONNECTED_REMEDY } from '../../../install/host/unconnected-pods.ts';
 import { LEFT_OVER_REMEDY, leftOverSentence } from '../../../install/host/left-overs.ts';
 import { topic } from './topic.ts';
+
+/** What agents report as problems of nodes, too, with the same severity. */
+type HostCode = FirewallFault['code'] | FullTable['code'];
+const HOST_SEVERITIES: Readonly<Record<HostCode, Severity>> = { ...FIREWALL_SEVERITIES, ...FULL_TABLE_SEVERITIES };
+const HOST_EXPECTED: Readonly<Record<HostCode, string>> = {
+  'kernel/forward-dropped': 'a host firewall that accepts forwarded packets of pods',
+  'kernel/tunnel-dropped':
+    'a host firewall that accepts packets of tunnels from and to other nodes, where a pool has a tunnel',
+  'kernel/bgp-dropped': 'a host firewall that accepts BGP from and to other nodes, where a pool is in BGP mode',
+  'kernel/flows-full': 'room for further flows in the table of tracked ones',
+  'kernel/flows-nearly-full': 'a table of tracked flows of which a fifth is free',
+  'kernel/neighbours-full': 'room for further neighbours in the table of the kernel',
+  'kernel/neighbours-nearly-full': 'a table of neighbours of which a fifth is free',
+};
 
 export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
@@ -22,24 +36,9 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
     judge: ({ families, sysctls, forwardingLinks }) =>
       forwardingSysctls(families, forwardingLinks).flatMap(({ path, value }) => wrong(sysctls, path, value)),
   },
-  {
-    id: 'kernel/forward-dropped',
-    severity: 'error',
-    expected: 'a host firewall that accepts forwarded packets of pods',
-    judge: (facts) => droppedBy(facts, 'kernel/forward-dropped'),
-  },
-  {
-    id: 'kernel/tunnel-dropped',
-    severity: 'error',
-    expected: 'a host firewall that accepts packets of tunnels from and to other nodes, where a pool has a tunnel',
-    judge: (facts) => droppedBy(facts, 'kernel/tunnel-dropped'),
-  },
-  {
-    id: 'kernel/bgp-dropped',
-    severity: 'warning',
-    expected: 'a host firewall that accepts BGP from and to other nodes, where a pool is in BGP mode',
-    judge: (facts) => droppedBy(facts, 'kernel/bgp-dropped'),
-  },
+  hostCheck('kernel/forward-dropped'),
+  hostCheck('kernel/tunnel-dropped'),
+  hostCheck('kernel/bgp-dropped'),
   {
     id: 'kernel/filter-unread',
     severity: 'note',
@@ -48,30 +47,10 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
       'Make sure that the firewall accepts packets of pods and, where pools need them, tunnels and BGP of the other nodes',
     judge: ({ firewall }) => firewall.unread,
   },
-  {
-    id: 'kernel/flows-full',
-    severity: 'error',
-    expected: 'room for further flows in the table of tracked ones',
-    judge: (facts) => fullOf(facts, 'kernel/flows-full'),
-  },
-  {
-    id: 'kernel/flows-nearly-full',
-    severity: 'warning',
-    expected: 'a table of tracked flows of which a fifth is free',
-    judge: (facts) => fullOf(facts, 'kernel/flows-nearly-full'),
-  },
-  {
-    id: 'kernel/neighbours-full',
-    severity: 'error',
-    expected: 'room for further neighbours in the table of the kernel',
-    judge: (facts) => fullOf(facts, 'kernel/neighbours-full'),
-  },
-  {
-    id: 'kernel/neighbours-nearly-full',
-    severity: 'warning',
-    expected: 'a table of neighbours of which a fifth is free',
-    judge: (facts) => fullOf(facts, 'kernel/neighbours-nearly-full'),
-  },
+  hostCheck('kernel/flows-full'),
+  hostCheck('kernel/flows-nearly-full'),
+  hostCheck('kernel/neighbours-full'),
+  hostCheck('kernel/neighbours-nearly-full'),
   {
     id: 'kernel/ipv6-off',
     severity: 'error',
@@ -232,12 +211,14 @@ function isPlain(...names: readonly string[]): boolean {
   return names.every((name) => /^[\w./-]+$/.test(name));
 }
 
-function droppedBy({ firewall }: KernelFacts, id: FirewallFault['code']): Fault[] {
-  return firewall.faults.filter(({ code }) => code === id).map(({ code: _code, ...fault }) => fault);
-}
-
-function fullOf({ fullTables }: KernelFacts, id: FullTable['code']): Fault[] {
-  return fullTables.filter(({ code }) => code === id).map(({ code: _code, ...fault }) => fault);
+function hostCheck(id: HostCode): Check<KernelFacts> {
+  return {
+    id,
+    severity: HOST_SEVERITIES[id],
+    expected: HOST_EXPECTED[id],
+    judge: ({ firewall, fullTables }) =>
+      [...firewall.faults, ...fullTables].flatMap(({ code, ...fault }) => (code === id ? [fault] : [])),
+  };
 }
 
 /** Returns the larger of both settings, which the kernel applies. */

@@ -6,11 +6,16 @@ import { addressTest } from './meet-traffic.ts';
 import type { UnreadTable } from './read-legacy-filters.ts';
 import { type NodeTraffic, type NeededTraffic, type TrafficKind, trafficOf } from './traffic.ts';
 
-export const FIREWALL_CODES = ['kernel/forward-dropped', 'kernel/tunnel-dropped', 'kernel/bgp-dropped'] as const;
+/** Sessions of BGP that this node opens itself come up all the same. */
+export const FIREWALL_SEVERITIES = {
+  'kernel/forward-dropped': 'error',
+  'kernel/tunnel-dropped': 'error',
+  'kernel/bgp-dropped': 'warning',
+} as const;
 
 /** Packets that a chain of the host firewall drops. */
 export interface FirewallFault {
-  readonly code: (typeof FIREWALL_CODES)[number];
+  readonly code: keyof typeof FIREWALL_SEVERITIES;
   readonly found: string;
   readonly remedy: string;
   /** A command that accepts the packets; undefined where a name of the chain does not fit in one as it is. */

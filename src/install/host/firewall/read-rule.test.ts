@@ -154,7 +154,7 @@ describe('a rule of a firewall', () => {
   });
 
   it.each([
-    ['an expression that nobody knows', { kind: 'telepathy', content: 'not read' }, '?telepathy'],
+    ['an unknown expression', { kind: 'telepathy', content: 'not read' }, '?telepathy'],
     ['a queue to a program', { kind: 'queue', first: 1 }, '?queue'],
     ['a target of iptables that decides', { kind: 'target', name: 'NFQUEUE' }, '?target NFQUEUE'],
     ['a queue as verdict', { kind: 'immediate', to: 0, value: 'queue' }, '?queue'],

@@ -1,9 +1,8 @@
 import type { PacketTables } from '../../../../dataplane/packet-tables.ts';
-import { type FirewallFault, judgeFirewall } from '../../../../install/host/firewall/judge-firewall.ts';
+import { FIREWALL_SEVERITIES, judgeFirewall } from '../../../../install/host/firewall/judge-firewall.ts';
 import { kernelSource, readFilters } from '../../../../install/host/firewall/read-filters.ts';
 import { type LegacyPorts, readLegacyFilters } from '../../../../install/host/firewall/read-legacy-filters.ts';
 import type { NodeTraffic } from '../../../../install/host/firewall/traffic.ts';
-import type { NodeProblem } from '../../../../model/node-report.ts';
 import type { HostInspection } from './inspect-host.ts';
 
 export const FIREWALL_INSPECTION = 'host firewall';
@@ -16,13 +15,6 @@ interface FirewallPorts extends LegacyPorts {
   /** Returns what the firewall must let pass; undefined while that is not known. */
   readonly traffic: () => NodeTraffic | undefined;
 }
-
-/** Sessions of BGP that this node opens itself come up all the same. */
-const SEVERITIES: Readonly<Record<FirewallFault['code'], NodeProblem['severity']>> = {
-  'kernel/forward-dropped': 'error',
-  'kernel/tunnel-dropped': 'error',
-  'kernel/bgp-dropped': 'warning',
-};
 
 /** Finds chains of the host firewall that drop what the node needs. Says nothing of those that it cannot judge. */
 export function firewallInspection(ports: FirewallPorts): HostInspection {
@@ -38,7 +30,7 @@ export function firewallInspection(ports: FirewallPorts): HostInspection {
       const { faults } = judgeFirewall({ filters: [...read, ...filters], unread }, traffic);
       return faults.map(({ code, found, remedy, command }) => ({
         code,
-        severity: SEVERITIES[code],
+        severity: FIREWALL_SEVERITIES[code],
         text: `host firewall: ${found}`,
         remedy: command === undefined ? remedy : `${remedy}: ${command}`,
       }));

@@ -1,17 +1,9 @@
 import type { HostNetwork } from '../../../../dataplane/host-network.ts';
-import { findFullTables, type FullTable, type KernelTables } from '../../../../install/host/kernel-tables.ts';
+import { findFullTables, FULL_TABLE_SEVERITIES, type KernelTables } from '../../../../install/host/kernel-tables.ts';
 import { readKernelTables } from '../../../../install/host/read-kernel-tables.ts';
-import type { NodeProblem } from '../../../../model/node-report.ts';
 import type { HostInspection } from './inspect-host.ts';
 
 const EVERY_MS = 30_000;
-
-const SEVERITIES: Readonly<Record<FullTable['code'], NodeProblem['severity']>> = {
-  'kernel/flows-full': 'error',
-  'kernel/flows-nearly-full': 'warning',
-  'kernel/neighbours-full': 'error',
-  'kernel/neighbours-nearly-full': 'warning',
-};
 
 /** Finds tables of the kernel that are full or soon will be. */
 export function kernelTableInspection(ports: {
@@ -29,7 +21,7 @@ export function kernelTableInspection(ports: {
       before = now;
       return full.map(({ code, found, remedy, command }) => ({
         code,
-        severity: SEVERITIES[code],
+        severity: FULL_TABLE_SEVERITIES[code],
         text: found,
         remedy: `${remedy}: ${command}`,
       }));
