@@ -8,27 +8,23 @@ import { OPTIONS } from './bundle.ts';
 import { platformOf } from './platform.ts';
 
 /** What `using` may be compiled into wrongly: an error of one round that is thrown again in the next. */
-const LOOP = `
+const loopWith = (using: string): string => `
+  for (let round = 0; round < 3; round += 1) {
+    try {
+      ${using} guard = { [Symbol.dispose]: dispose, [Symbol.asyncDispose]: dispose };
+      if (round === 0) throw new Error('failed');
+      rounds.push('done');
+    } catch (cause) {
+      rounds.push(cause.message);
+    }
+  }`;
+const PROGRAM = `void (async () => {
   const rounds = [];
-  for (let round = 0; round < 3; round += 1) {
-    try {
-      using guard = { [Symbol.dispose]: () => rounds.push('disposed') };
-      if (round === 0) throw new Error('failed');
-      rounds.push('done');
-    } catch (cause) {
-      rounds.push(cause.message);
-    }
-  }
-  for (let round = 0; round < 3; round += 1) {
-    try {
-      await using guard = { [Symbol.asyncDispose]: async () => rounds.push('disposed') };
-      if (round === 0) throw new Error('failed');
-      rounds.push('done');
-    } catch (cause) {
-      rounds.push(cause.message);
-    }
-  }
-  process.stdout.write(rounds.join());`;
+  const dispose = () => void rounds.push('disposed');
+  ${loopWith('using')}
+  ${loopWith('await using')}
+  process.stdout.write(rounds.join());
+})();`;
 const ONCE = 'disposed,failed,done,disposed,done,disposed';
 
 it.each([
@@ -38,7 +34,7 @@ it.each([
   using folder = mkdtempDisposableSync(join(tmpdir(), 'netplug-bundle-'));
   const { outputFiles } = await build({
     ...OPTIONS,
-    stdin: { contents: `void (async () => {${LOOP}})();` },
+    stdin: { contents: PROGRAM },
     write: false,
   });
   const file = join(folder.path, 'loop.cjs');

@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import { bgpConfigurationOf, bgpNodeOf, bgpPeerOf, type BgpWorldOfTest, newBgpNodes } from '../support/bgp.ts';
 import { poolOf } from '../support/fixtures.ts';
-import type { TestNetns } from '../support/netns.ts';
 import { until } from '../support/until.ts';
 
 const signal = new AbortController().signal;
@@ -33,12 +32,6 @@ function worldOf(bits: readonly [number, number], watched: { readonly bfd?: type
   };
 }
 
-async function loseEverything(netns: TestNetns): Promise<void> {
-  await netns.exec('nft', 'add table inet silent');
-  for (const hook of ['input', 'output'])
-    await netns.exec('nft', `add chain inet silent ${hook} { type filter hook ${hook} priority 0; policy drop; }`);
-}
-
 describe('BFD', () => {
   it.each([
     ['in the subnet of the node', [24, 64]],
@@ -63,13 +56,13 @@ describe('BFD', () => {
       // BIRD rounds the time anew in each answer.
       expect(Math.abs(((await hub.sessionWith(3))?.sinceMs ?? 0) - (before?.sinceMs ?? 0))).toBeLessThanOrEqual(1);
 
-      for (const { netns } of [watched, plain]) await loseEverything(netns);
+      for (const node of [watched, plain]) await node.fallSilent();
       for (const cidr of WATCHED) await hub.untilNoRoute(cidr);
       expect(await hub.route(PLAIN)).toBe('172.31.0.4 metric 8192');
       expect((await hub.sessionWith(4))?.state).toBe('Established');
       expect((await hub.sessionWith(3))?.state).not.toBe('Established');
 
-      for (const { netns } of [watched, plain]) await netns.exec('nft', 'delete table inet silent');
+      for (const node of [watched, plain]) await node.speakAgain();
       for (const cidr of WATCHED) await hub.untilRoute(cidr);
       await until(isUp, 'BFD of both families is up again');
     },

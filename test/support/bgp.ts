@@ -219,6 +219,19 @@ export class BgpNode implements AsyncDisposable {
     return this.netns.exec('birdc', '-s', socket, 'show', 'route', 'for', cidr, 'all');
   }
 
+  /** Loses every packet, while the link stays up, until `speakAgain`. */
+  async fallSilent(): Promise<void> {
+    await this.netns.exec('nft', 'add table inet silent');
+    for (const hook of ['input', 'output']) {
+      const base = `{ type filter hook ${hook} priority 0; policy drop; }`;
+      await this.netns.exec('nft', `add chain inet silent ${hook} ${base}`);
+    }
+  }
+
+  async speakAgain(): Promise<void> {
+    await this.netns.exec('nft', 'delete table inet silent');
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.bird.stop(signal);
     await rm(this.#folder, { recursive: true, force: true });

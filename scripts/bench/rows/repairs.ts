@@ -1,4 +1,5 @@
 // How long what netplug made in the kernel is missing after another program removed it, and how soon a lost peer is noticed.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { newBgpNodes, bgpConfigurationOf, bgpNodeOf, type BgpWorldOfTest } from '../../../test/support/bgp.ts';
 import { poolOf } from '../../../test/support/fixtures.ts';
 import {
@@ -87,7 +88,7 @@ async function answersDuring(from: PolicedPod, to: PolicedPod, work: () => Promi
     .exec('ping', '-n', '-D', '-c', count, '-i', String(INTERVAL_S), '-W', '1', to.address)
     // Not every packet, or none, is answered.
     .catch((cause: unknown) => String((cause as { stdout?: string }).stdout));
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await sleep(500);
   await work();
   return [...(await pinging).matchAll(/^\[(\d+\.\d+)\] \d+ bytes from/gm)].map(([, seconds]) => Number(seconds) * 1000);
 }
@@ -110,16 +111,11 @@ async function measureLostPeer(): Promise<number[]> {
     const isUp = async (): Promise<boolean> =>
       ((await hub.bird.status(AbortSignal.timeout(60_000))) ?? []).some(({ bfd }) => bfd === 'Up');
     await until(isUp, 'BFD is up');
-    await silent.netns.exec('nft', 'add table inet silent');
-    for (const hook of ['input', 'output'])
-      await silent.netns.exec(
-        'nft',
-        `add chain inet silent ${hook} { type filter hook ${hook} priority 0; policy drop; }`,
-      );
+    await silent.fallSilent();
     const startMs = performance.now();
     await hub.untilNoRoute(ROUTED);
     times.push(performance.now() - startMs);
-    await silent.netns.exec('nft', 'delete table inet silent');
+    await silent.speakAgain();
   }
   return times;
 }
