@@ -9,7 +9,7 @@ import { describeRateLimit, isUnbounded } from '../../../dataplane/rate-limits.t
 import { FIREWALL_SEVERITIES, type FirewallFault } from '../../../install/host/firewall/judge-firewall.ts';
 import { FULL_TABLE_SEVERITIES, type FullTable } from '../../../install/host/kernel-tables.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
-import type { Check, Fault, Severity } from '../../../checks/check.ts';
+import type { Check, CheckInfo, Fault, Severity } from '../../../checks/check.ts';
 import { describeUnconnected, UNCONNECTED_REMEDY } from '../../../install/host/unconnected-pods.ts';
 import { LEFT_OVER_REMEDY, leftOverSentence } from '../../../install/host/left-overs.ts';
 import { topic } from './topic.ts';
@@ -28,17 +28,10 @@ const HOST_EXPECTED: Readonly<Record<HostCode, string>> = {
   'kernel/neighbours-nearly-full': 'a table of neighbours of which a fifth is free',
 };
 
-export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
-  {
-    id: 'kernel/forwarding',
-    severity: 'error',
-    expected: 'a host that forwards packets of each IP family of pods, from tunnels and from the uplink',
-    judge: ({ families, sysctls, forwardingLinks }) =>
-      forwardingSysctls(families, forwardingLinks).flatMap(({ path, value }) => wrong(sysctls, path, value)),
-  },
-  hostCheck('kernel/forward-dropped'),
-  hostCheck('kernel/tunnel-dropped'),
-  hostCheck('kernel/bgp-dropped'),
+export const FIREWALL_CHECKS: readonly Check<Pick<KernelFacts, 'firewall'>>[] = [
+  firewallCheck('kernel/forward-dropped'),
+  firewallCheck('kernel/tunnel-dropped'),
+  firewallCheck('kernel/bgp-dropped'),
   {
     id: 'kernel/filter-unread',
     severity: 'note',
@@ -47,10 +40,25 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
       'Make sure that the firewall accepts packets of pods and, where pools need them, tunnels and BGP of the other nodes',
     judge: ({ firewall }) => firewall.unread,
   },
-  hostCheck('kernel/flows-full'),
-  hostCheck('kernel/flows-nearly-full'),
-  hostCheck('kernel/neighbours-full'),
-  hostCheck('kernel/neighbours-nearly-full'),
+];
+
+const FULL_TABLE_CHECKS: readonly Check<Pick<KernelFacts, 'fullTables'>>[] = [
+  fullTableCheck('kernel/flows-full'),
+  fullTableCheck('kernel/flows-nearly-full'),
+  fullTableCheck('kernel/neighbours-full'),
+  fullTableCheck('kernel/neighbours-nearly-full'),
+];
+
+export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
+  {
+    id: 'kernel/forwarding',
+    severity: 'error',
+    expected: 'a host that forwards packets of each IP family of pods, from tunnels and from the uplink',
+    judge: ({ families, sysctls, forwardingLinks }) =>
+      forwardingSysctls(families, forwardingLinks).flatMap(({ path, value }) => wrong(sysctls, path, value)),
+  },
+  ...FIREWALL_CHECKS,
+  ...FULL_TABLE_CHECKS,
   {
     id: 'kernel/ipv6-off',
     severity: 'error',
@@ -211,14 +219,20 @@ function isPlain(...names: readonly string[]): boolean {
   return names.every((name) => /^[\w./-]+$/.test(name));
 }
 
-function hostCheck(id: HostCode): Check<KernelFacts> {
-  return {
-    id,
-    severity: HOST_SEVERITIES[id],
-    expected: HOST_EXPECTED[id],
-    judge: ({ firewall, fullTables }) =>
-      [...firewall.faults, ...fullTables].flatMap(({ code, ...fault }) => (code === id ? [fault] : [])),
-  };
+function firewallCheck(id: FirewallFault['code']): Check<Pick<KernelFacts, 'firewall'>> {
+  return { ...infoOf(id), judge: ({ firewall }) => faultsWith(id, firewall.faults) };
+}
+
+function fullTableCheck(id: FullTable['code']): Check<Pick<KernelFacts, 'fullTables'>> {
+  return { ...infoOf(id), judge: ({ fullTables }) => faultsWith(id, fullTables) };
+}
+
+function infoOf(id: HostCode): CheckInfo {
+  return { id, severity: HOST_SEVERITIES[id], expected: HOST_EXPECTED[id] };
+}
+
+function faultsWith(id: HostCode, faults: readonly (Fault & { readonly code: HostCode })[]): readonly Fault[] {
+  return faults.flatMap(({ code, ...fault }) => (code === id ? [fault] : []));
 }
 
 /** Returns the larger of both settings, which the kernel applies. */
