@@ -9,6 +9,8 @@ import type { FilterTable, PacketLog } from '../../src/dataplane/policy-filter.t
 import type { FollowEvent, FollowStore } from '../../src/datastore/follow.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
+import type { RulesetSettings } from '../../src/policy/ruleset/policy-ruleset.ts';
+import type { PolicyView } from '../../src/policy/policy-view.ts';
 import { RulesetCompiler } from '../../src/policy/ruleset/ruleset-compiler.ts';
 import type { ServicePort } from '../../src/model/service-endpoints.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
@@ -96,8 +98,9 @@ export class TestHost {
   readonly stop = new AbortController();
   isReadable = true;
   isRemembered = false;
-  makeCompiler = (missingLogs: ReadonlySet<PacketLog> = new Set()): PolicyCompiler =>
-    new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept', missingLogs });
+  /** Called with each view before it is compiled. */
+  onCompile: (view: PolicyView) => void = () => undefined;
+  compilation: RulesetSettings = { node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' };
   settings: PolicySettings = POLICY;
   settingsRead = Promise.resolve();
   listed: readonly ListedEndpoint[] = [];
@@ -121,6 +124,18 @@ export class TestHost {
     remove: async (table, signal) => this.filter.remove(table, signal),
   });
 
+  #compilerFor(missingLogs: ReadonlySet<PacketLog>): PolicyCompiler {
+    const compiler = new RulesetCompiler({ ...this.compilation, missingLogs });
+    return {
+      useHost: (links) => compiler.useHost(links),
+      dropUnused: () => compiler.dropUnused(),
+      compile: (view, touched) => {
+        this.onCompile(view);
+        return compiler.compile(view, touched);
+      },
+    };
+  }
+
   start(start: PolicyStart): PolicyEnforcement {
     const policy = new PolicyEnforcement(
       {
@@ -130,7 +145,7 @@ export class TestHost {
         policyStore: { follow: (queries, options) => this.follow(queries, options) },
         settingsRead: this.settingsRead,
         policyFilter: () => this.policyFilter(),
-        compilerFor: (_, missingLogs) => this.makeCompiler(missingLogs),
+        compilerFor: (_, missingLogs) => this.#compilerFor(missingLogs),
         listLinks: () => this.links,
         listEndpoints: async () => Promise.resolve({ endpoints: this.listed, isComplete: true }),
         readHost: async () => this.readHost(),

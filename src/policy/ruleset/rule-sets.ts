@@ -68,6 +68,14 @@ export class RuleSets {
     return getOrInsert(this.#kept, key, () => ({ content, sets: this.#read(content) })).sets;
   }
 
+  /** Returns how many elements the sets of the contents have. */
+  sizeOf(contents: ReadonlyMap<string, SetContent>): number {
+    let size = 0;
+    for (const [key, content] of contents)
+      for (const { elements } of this.keep(key, content).values()) size += elements.size;
+    return size;
+  }
+
   /** Returns the new sets of the content when the change affects them. */
   #changed(content: ReshapingContent, before: NamedSets, touched: TouchedPolicy): NamedSets | undefined {
     if (content.kind === 'nets') return isContentTouched(content, touched) ? this.#read(content) : undefined;

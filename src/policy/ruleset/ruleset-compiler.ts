@@ -35,6 +35,7 @@ import {
 import { idOfOrigin } from './rule-ids.ts';
 import { chainsWithoutLogs, withoutLogs } from './without-logs.ts';
 import { RuleSets } from './rule-sets.ts';
+import { UnusedChains } from './unused-chains.ts';
 
 const BASE_RULES = BASE_ORIGINS.map((origin) => [idOfOrigin(origin), origin] as const);
 const DIRECTIONS: readonly PolicyDirection[] = ['egress', 'ingress'];
@@ -72,6 +73,7 @@ export class RulesetCompiler {
   /** Interface by key of the endpoint. */
   #interfaces = new Map<string, string>();
   #rendered = new Rendered();
+  readonly #unused = new UnusedChains();
   /** Chains of the table by name, with the rules they were made from. */
   #chains: ReadonlyMap<string, FilterChain> = new Map();
   #maps: readonly (readonly [string, FilterSet])[] = [];
@@ -100,12 +102,21 @@ export class RulesetCompiler {
     const isFresh = touched === undefined || sets === undefined;
     const isReshaped = isFresh || sets.update(view, touched);
     this.#sets = isFresh ? new RuleSets(view) : sets;
-    if (isReshaped) this.#rendered = new Rendered();
+    if (isReshaped) {
+      this.#rendered = new Rendered();
+      // Their rules may look up a set that is gone.
+      this.#unused.clear();
+    }
     const isEveryEndpoint = isReshaped || touched.policies.size + touched.profiles.size > 0;
     if (isEveryEndpoint) this.#renderAll(view);
     else for (const key of touched.endpoints) this.#renderEndpoint(view, key);
     if (this.#host === undefined) this.#host = this.#hostChains.render(view, this.#facts);
     return this.#assemble(this.#host);
+  }
+
+  /** Leaves out, from the next compilation on, what has not been used since the last call. Reports whether that is anything. */
+  dropUnused(): boolean {
+    return this.#unused.age();
   }
 
   #renderAll(view: PolicyView): void {
@@ -131,6 +142,10 @@ export class RulesetCompiler {
 
   /** Renders the chains of an interface. If several endpoints have it, which should not happen, the first by key counts. */
   #renderInterface(view: PolicyView, interfaceName: string): void {
+    const before = this.#entries.get(interfaceName);
+    if (before !== undefined)
+      for (const direction of DIRECTIONS)
+        this.#unused.add(before[direction], (contents) => this.#ruleSets().sizeOf(contents));
     this.#entries.delete(interfaceName);
     const keys = [...this.#interfaces].filter(([, name]) => name === interfaceName).map(([key]) => key);
     const [first = ''] = keys.toSorted();
@@ -244,7 +259,7 @@ export class RulesetCompiler {
   #assemble(host: HostRuleset): PolicyRuleset {
     const collected = new Collected();
     for (const entries of this.#entries.values()) for (const direction of DIRECTIONS) collected.add(entries[direction]);
-    for (const chain of host.next) collected.add(chain);
+    for (const chain of [...host.next, ...this.#unused.list()]) collected.add(chain);
     const chains = new Map<string, FilterChain>([...this.#bases, ...host.chains]);
     // The name is a digest of the rules.
     for (const [name, { rules }] of collected.chains)

@@ -102,6 +102,13 @@ export class CompiledPolicies {
     else this.#isCompiled = false;
   }
 
+  /** Leaves out, when it compiles next, what no pod has used since the last call. Reports whether that is anything. */
+  dropUnused(): boolean {
+    const isDropped = this.#compiler.dropUnused();
+    this.#isTouched ||= isDropped;
+    return isDropped;
+  }
+
   /** Returns the table to write, and whether anything has changed since it was asked for last. */
   send(): { readonly table: FilterTable; readonly isTouched: boolean } {
     if (!this.#isCompiled) this.compile();

@@ -18,6 +18,8 @@ export interface PolicyCompiler {
   compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset;
   /** Sets the interfaces and addresses of the host for later calls of `compile`, which leaves host endpoints out until then. */
   useHost(facts: HostLinks): void;
+  /** Leaves out, from the next call of `compile` on, what has not been used since the last call. Reports whether that is anything. */
+  dropUnused(): boolean;
 }
 
 /** Settings that the rules of policies depend on. */

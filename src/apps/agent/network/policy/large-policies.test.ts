@@ -10,6 +10,7 @@ import {
 import type { AnyResource } from '../../../../model/kinds.ts';
 import type { FilterTable } from '../../../../dataplane/policy-filter.ts';
 import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
+import { RulesetCompiler } from '../../../../policy/ruleset/ruleset-compiler.ts';
 import type { WorkloadEndpoint } from '../../../../model/workload-endpoint.ts';
 
 afterEach(stopHosts);
@@ -89,7 +90,7 @@ it('has the table of a new start after policies came and went at the limit of th
   await host.store.deleteResource({ kind: 'NetworkPolicy', namespace: 'dev', name: 'a' }, never);
   for (let time = 0; time < 3; time += 1) await host.clock.pass(100);
   expect(policy.closedPolicies).toBe(1);
-  const { table } = host.makeCompiler().compile(policy.state);
+  const { table } = new RulesetCompiler(host.compilation).compile(policy.state);
   const written = host.tables.get(POLICY_TABLE);
   expect([...(written?.chains.keys() ?? [])].toSorted()).toEqual([...table.chains.keys()].toSorted());
   const elementsOf = (sets: FilterTable['sets'] | undefined): unknown =>

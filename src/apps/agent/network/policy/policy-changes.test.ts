@@ -54,17 +54,7 @@ it('writes and judges nothing while a part of a large change is missing', async 
     },
   });
   const compiled: string[][] = [];
-  const make = host.makeCompiler;
-  host.makeCompiler = () => {
-    const compiler = make();
-    return {
-      useHost: (links) => compiler.useHost(links),
-      compile: (view, touched) => {
-        compiled.push(held());
-        return compiler.compile(view, touched);
-      },
-    };
-  };
+  host.onCompile = () => void compiled.push(held());
   policy.configure(POLICY);
   await policy.isolate(endpointOf('pod', 'npl1'));
   events.push({ kind: 'snapshot', version: '2', records: [...others('2'), record('new')] });

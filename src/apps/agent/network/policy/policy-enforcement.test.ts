@@ -3,7 +3,6 @@ import { NetplugError } from '../../../../base/errors.ts';
 import type { PolicyFilter } from '../../../../dataplane/policy-filter.ts';
 import { fromNamespace } from '../../../../model/from-kubernetes/profiles.ts';
 import { closedInterfaces } from '../../../../policy/ruleset/base-chains.ts';
-import { RulesetCompiler } from '../../../../policy/ruleset/ruleset-compiler.ts';
 import { POLICY_TABLE } from '../../../../policy/ruleset/policy-ruleset.ts';
 import type { PolicyRule } from '../../../../policy/resolved-policy.ts';
 import { idOfOrigin } from '../../../../policy/ruleset/rule-ids.ts';
@@ -278,17 +277,9 @@ describe('a policy whose rules cannot be enforced', () => {
     {
       by: 'the compiler',
       prepare: (host: TestHost) => {
-        const make = host.makeCompiler;
-        host.makeCompiler = () => {
-          const compiler = make();
-          return {
-            useHost: (links) => compiler.useHost(links),
-            compile: (view, touched) => {
-              const rules = view.tiers[0]?.policies.find(({ id }) => id === ID)?.rules.egress ?? [];
-              if (rules.length > 1) throw new UnusableRules({ kind: 'policy', name: ID }, new Error('it is odd'));
-              return compiler.compile(view, touched);
-            },
-          };
+        host.onCompile = (view) => {
+          const rules = view.tiers[0]?.policies.find(({ id }) => id === ID)?.rules.egress ?? [];
+          if (rules.length > 1) throw new UnusableRules({ kind: 'policy', name: ID }, new Error('it is odd'));
         };
       },
     },
@@ -474,8 +465,7 @@ it.each([
 it('closes interfaces of another plugin until the pod of the route is known, and ends the connections of the pod before', async () => {
   const host = makeHost();
   const podLinks = { prefixes: ['npl', 'eni'], others: [] };
-  host.makeCompiler = () =>
-    new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept', podLinks });
+  host.compilation = { ...host.compilation, podLinks };
   const open = fromNamespace({ metadata: { name: 'shop' } });
   await host.store.createResource(open, never);
   const policy = host.start('enforce');

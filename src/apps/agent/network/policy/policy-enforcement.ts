@@ -349,9 +349,10 @@ export class PolicyEnforcement {
     this.#compiled.compile();
   }
 
-  /** Takes what calls of other processes have recorded. */
+  /** Takes what calls of other processes have recorded, and drops what has been unused for a while. */
   async #list(pace: ResyncPace): Promise<void> {
     pace.listed(this.#ports.clock.monotonic());
+    if (this.#compiled.dropUnused()) this.#intake.take([]);
     try {
       const listed = this.#pods.list(await this.#ports.listEndpoints());
       if (listed.length > 0) this.#intake.take(listed);
