@@ -6,7 +6,8 @@ import { agentDaemonSet } from './agent-daemon-set.ts';
 import { birdDaemonSet } from './bird-daemon-set.ts';
 import { conflistOf } from './conflist-of.ts';
 import { controllersDeployment } from './controllers-deployment.ts';
-import { ADMISSION_KEY, CONFIG_MAP, INSTALLATION_KEY, SYSTEM_NAMESPACE } from './names.ts';
+import { BIN_DIR, CONF_DIR } from '../places.ts';
+import { ADMISSION_KEY, CONFIG_MAP, FOLDER_VARIABLES, INSTALLATION_KEY, SYSTEM_NAMESPACE } from './names.ts';
 import { flowControlObjects } from './flow-control.ts';
 import { objectLabels, metadataOf } from './pod-template.ts';
 import { roleObjects } from './rights/role-objects.ts';
@@ -76,6 +77,9 @@ function configMap(settings: ClusterSettings): Manifest {
     ...(isOperated ? { [INSTALLATION_KEY]: INSTALLATION_NAME } : {}),
     // An upgrade adds the policies otherwise.
     ...(spec.admissionPolicies === 'Disabled' ? { [ADMISSION_KEY]: spec.admissionPolicies } : {}),
+    // A purge that follows the removal of the agents finds them here.
+    ...(spec.cni.binDir === BIN_DIR ? {} : { [FOLDER_VARIABLES.binDir]: spec.cni.binDir }),
+    ...(spec.cni.confDir === CONF_DIR ? {} : { [FOLDER_VARIABLES.confDir]: spec.cni.confDir }),
   };
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata: metadataOf(CONFIG_MAP, release), data };
 }

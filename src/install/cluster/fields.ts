@@ -5,7 +5,7 @@ import { type Field, inChained, inKey, inVariable, on } from './field.ts';
 import { readIpam } from './ipam-section.ts';
 import { BIN_DIR, CONF_DIR } from '../places.ts';
 import { CHAINED_TYPES } from '../../config/lint-chain.ts';
-import { AGENT_SET, DEFAULT_REGISTRY } from './names.ts';
+import { AGENT_SET, DEFAULT_REGISTRY, FOLDER_VARIABLES } from './names.ts';
 import { TYPHA } from '../../model/typha.ts';
 import { installationPoolOf } from './pool-of.ts';
 import { type FieldPath, type FieldValue, objectOf, valueAt } from './spec-path.ts';
@@ -39,8 +39,8 @@ const FIELDS: { readonly [P in FieldPath]: Field<FieldValue<P>> } = {
     idle: { 'policy-only': [] },
     read: ({ plugin, chained }) => plugin && chained.filter(({ type }) => !CHAINED_TYPES.includes(String(type))),
   },
-  'cni.binDir': { byDefault: BIN_DIR, idle: UNUSED, ...inVariable('NETPLUG_CNI_BIN_DIR', BIN_DIR) },
-  'cni.confDir': { byDefault: CONF_DIR, idle: UNUSED, ...inVariable('NETPLUG_CNI_CONF_DIR', CONF_DIR) },
+  'cni.binDir': { byDefault: BIN_DIR, idle: UNUSED, ...inVariable(FOLDER_VARIABLES.binDir, BIN_DIR) },
+  'cni.confDir': { byDefault: CONF_DIR, idle: UNUSED, ...inVariable(FOLDER_VARIABLES.confDir, CONF_DIR) },
   'calicoNetwork.ipPools': {
     complete: (_, { hasPools, listed, pools }) => (hasPools ? pools.map(installationPoolOf) : listed),
     idle: UNUSED,

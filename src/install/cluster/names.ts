@@ -39,6 +39,8 @@ export const CONFIG_MAP = 'netplug-config';
 export const CONFIG_DIR = '/etc/netplug/config';
 /** Key of that ConfigMap which says that the admission policies are left out on purpose. */
 export const ADMISSION_KEY = 'admissionPolicies';
+/** Variables of the agent with folders of the runtime, and keys of the ConfigMap that has them when no agent is there any more. */
+export const FOLDER_VARIABLES = { binDir: 'NETPLUG_CNI_BIN_DIR', confDir: 'NETPLUG_CNI_CONF_DIR' } as const;
 /** Key of that ConfigMap with the name of the Installation that says what is installed; missing where none does. */
 export const INSTALLATION_KEY = 'installation';
 /** Certificates of etcd: the keys `ca.crt`, `tls.crt` and `tls.key`. */

@@ -87,7 +87,7 @@ function shownBy(objects: readonly Manifest[]): ShownObjects {
   return {
     plugin: isRecord(conflist) ? (plugins[0] ?? {}) : undefined,
     chained: plugins.slice(1),
-    variable: (name) => variableIn(container, name),
+    variable: (name) => variableIn(container, name) ?? (textIn(config, name) || undefined),
     registry: registryIn(textIn(container, 'image')),
     pullSecrets: pullSecretsIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {}),
     replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],

@@ -1,3 +1,8 @@
+import { given } from '../../../base/given.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { InstallationSpec } from '../../../model/installation.ts';
+import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
+import { readInstalledObjects, snapshotOf } from '../upgrade/read-objects.ts';
 import { namespaceObject } from '../../../install/cluster/cluster-objects.ts';
 import { OPERATOR, systemObject } from '../../../install/cluster/names.ts';
 import { FLOW_PODS } from '../../../install/cluster/probe-objects.ts';
@@ -44,7 +49,7 @@ export async function uninstallCluster(
   await using api = ports.openApi(access);
   const identity = await readClusterIdentity(api, signal);
   if (named !== undefined) refuseOtherCluster(named, identity);
-  const settings = settingsForRemoval(registry);
+  const settings = settingsForRemoval({ ...(await readInstalledSpec(api, signal)), ...given({ registry }) });
   const facts = await readRemovalFacts(api, { settings, extent }, signal);
   const helm = facts.helm === undefined ? undefined : await openHelm(context, access);
   const plan = removalPlan(settings, facts, extent);
@@ -65,6 +70,12 @@ export async function uninstallCluster(
   await carryOutActs(plan, { run, context, helm, kv: undefined });
   io.stdout(extent === 'everything' ? 'netplug is removed\n' : 'the programs of netplug are removed\n');
   return 0;
+}
+
+/** Returns the settings that the objects of the cluster show. */
+async function readInstalledSpec(api: OrchApi, signal: AbortSignal): Promise<InstallationSpec> {
+  const objects = await readInstalledObjects(api, await api.servedKinds(signal), signal);
+  return installedSettings({ objects: objects.map(snapshotOf), pods: [], nodes: [], tool: VERSION }).spec;
 }
 
 async function readRemovalFacts(

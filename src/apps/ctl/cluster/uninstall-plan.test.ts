@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { clusterObjects } from '../../../install/cluster/cluster-objects.ts';
 import { settingsOf } from '../../../install/cluster/settings-of.ts';
 import { type ClusterDatastore, VARIANTS } from '../../../install/cluster/settings.ts';
+import type { Manifest } from '../../../model/manifest.ts';
+import { installedSettings } from '../../../upgrade/cluster/installed-spec.ts';
 import { objectName } from '../../../kube/objects/reference.ts';
 import type { ClusterAct } from './cluster-acts.ts';
 import { removableObjects, type RemovalFacts, removalPlan, settingsForRemoval } from './uninstall-plan.ts';
@@ -10,7 +12,7 @@ const DATASTORES: readonly ClusterDatastore[] = [
   { type: 'orch' },
   { type: 'kvv3', endpoints: 'https://a:2379', tls: 'secret' },
 ];
-const REMOVAL = settingsForRemoval(undefined);
+const REMOVAL = settingsForRemoval({});
 const { operator, programs, plugin, rest, definitions } = removableObjects(REMOVAL);
 const REMOVED = new Set(
   [...operator, ...programs, ...plugin, ...rest, ...definitions].map((object) => objectName(object)),
@@ -62,6 +64,24 @@ describe('the removal from a cluster', () => {
       'delete-server-leases',
       ...(extent === 'everything' ? onNodes : []),
     ]);
+  });
+
+  it.each([
+    ['the programs are there', (): boolean => true],
+    ['the programs are removed', ({ kind }: Manifest): boolean => kind === 'ConfigMap'],
+  ])('cleans nodes in the folders of their runtime when %s', (_, isThere) => {
+    const cni = { binDir: '/var/snap/microk8s/current/opt/cni/bin', confDir: '/var/snap/microk8s/current/args/cni' };
+    const circumstances = { release: 'v3.27.0', variant: 'policy-and-networking', defaultPools: [], nodes: 2 } as const;
+    const made = settingsOf({ cni }, { ...circumstances, datastore: { type: 'orch' } });
+    const objects = clusterObjects(made)
+      .flatMap((stage) => stage.objects)
+      .filter(isThere);
+    const { spec } = installedSettings({ objects, pods: [], nodes: [], tool: 'v3.27.0' });
+    const { stages } = removalPlan(settingsForRemoval(spec), FACTS, 'everything');
+    const [cleaning] = stages.flatMap(({ steps }) => steps).flatMap((step) => ('cleanup' in step ? step.cleanup : []));
+    const text = JSON.stringify(stages);
+    expect(cleaning).toBeDefined();
+    for (const folder of Object.values(cni)) expect(text).toContain(`"hostPath":{"path":"${folder}"`);
   });
 
   it('names running pods when it takes everything, and no more than a line of them', () => {

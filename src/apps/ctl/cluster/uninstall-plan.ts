@@ -1,5 +1,7 @@
 import { POLICY_BINDING_KIND, POLICY_KIND } from '../../../kube/admission-policies.ts';
 import { counted } from '../../../base/counted.ts';
+import { given } from '../../../base/given.ts';
+import type { InstallationSpec } from '../../../model/installation.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { crdManifests } from '../../../install/cluster/definitions/crd-manifests.ts';
 import { cleanupDaemonSet } from '../../../install/cluster/cleanup-daemon-set.ts';
@@ -41,10 +43,14 @@ const KEPT_KINDS = [POLICY_KIND, POLICY_BINDING_KIND];
 /** Kept as well: a pod that is removed later needs the certificates of etcd on its node, not those in the cluster. */
 const KEPT = [CONFIG_MAP, KV_CERTIFICATES];
 
-/** Returns settings that render every object which any method and variant may have created. */
-export function settingsForRemoval(registry: string | undefined): ClusterSettings {
+/**
+ * Returns settings that render every object which any method and variant may have created. Of what is installed they have what
+ * the clean-up of nodes depends on: folders of the runtime, nodes with agents, and where images come from.
+ */
+export function settingsForRemoval({ cni, node, registry, imagePullSecrets }: InstallationSpec): ClusterSettings {
   const spec = {
-    ...(registry === undefined ? {} : { registry }),
+    ...given({ node, registry, imagePullSecrets }),
+    cni: given({ binDir: cni?.binDir, confDir: cni?.confDir }),
     calicoNetwork: { bgp: 'Enabled', ipPools: [{ cidr: '192.168.0.0/16' }] },
     typha: { mode: 'Enabled' },
   } as const;

@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -316,6 +316,19 @@ describe('node uninstall', () => {
       err: '',
       out: expect.stringMatching(/^no file was/),
     });
+  });
+
+  it('removes the files from folders of the host that its container does not see', async () => {
+    await install();
+    const onHost = (name: string): string => join(folder, 'proc/1/root', folder, name);
+    await mkdir(join(onHost('bin'), '..'), { recursive: true });
+    for (const name of ['bin', 'conf']) await rename(at(name), onHost(name));
+    expect(await run('node uninstall')).toMatchObject({
+      status: 0,
+      err: '',
+      out: expect.stringMatching(/^conflist "\/conf\/10-netplug.conflist" removed\n/),
+    });
+    expect(await Promise.all(['bin', 'conf'].map(async (name) => readdir(onHost(name))))).toEqual([[], []]);
   });
 
   it('keeps changed files without --force', async () => {

@@ -118,11 +118,14 @@ class Removal {
     const { changed, mode } = options;
     const why =
       record === undefined ? 'no record shows that netplug installed it' : 'it was changed after netplug installed it';
+    const places = new Set<string>();
     for (const target of targets) {
       const { kind, path, sha256s } = target;
-      const extended = kind === 'conflist' ? await readExtended(target, recorded) : NOT_EXTENDED;
+      const place = await placeOf(path, this.#context);
+      places.add(dirname(place));
+      const extended = kind === 'conflist' ? await readExtended({ ...target, path: place }, recorded) : NOT_EXTENDED;
       const contents = [...sha256s, ...extended.sha256s];
-      const outcome = await removeFile(path, { sha256s: contents, changed, mode }, this.#context.signal);
+      const outcome = await removeFile(place, { sha256s: contents, changed, mode }, this.#context.signal);
       if (outcome === 'removed') {
         report.step({ kind, subject: path, done: REMOVED[mode] });
         this.#removed += 1;
@@ -134,7 +137,7 @@ class Removal {
       report.warn(`${kind} "${path}" was not removed${effect}: ${why}; use --force to remove it`);
     }
     if (mode === 'dry-run') return;
-    for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, Infinity);
+    for (const folder of places) await sweep(folder, Infinity);
   }
 
   /** Removes folders that were created for the files, and updates the record. */
@@ -154,6 +157,12 @@ class Removal {
     await writeRecord(stateDir, { files: files.filter((file) => !isDone(file)), folders: isAllDone ? [] : stay });
     if (isAllDone) report.step({ kind: 'record', subject: recordPath(stateDir), done: REMOVED.apply });
   }
+}
+
+/** Returns where the file is: a container need not see the folder of the host, to which the root of process 1 leads. */
+async function placeOf(path: string, { ports }: Context): Promise<string> {
+  const onHost = join(ports.host.procDir, '1/root', path);
+  return !(await isThere(path)) && (await isThere(onHost).catch(() => false)) ? onHost : path;
 }
 
 /** A conflist as other programs have extended it. */
