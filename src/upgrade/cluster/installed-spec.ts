@@ -82,12 +82,13 @@ export function pullSecretsIn(workload: Manifest): readonly string[] {
 function shownBy(objects: readonly Manifest[]): ShownObjects {
   const container = agentContainerIn(objects);
   const config = recordIn(findNamed(objects, 'ConfigMap', CONFIG_MAP) ?? {}, 'data');
+  const kept = (name: string): string | undefined => (Object.hasOwn(config, name) ? textIn(config, name) : undefined);
   const conflist = tryParseJson(textIn(config, 'conflist'));
   const plugins = isRecord(conflist) ? listIn(conflist, 'plugins') : [];
   return {
     plugin: isRecord(conflist) ? (plugins[0] ?? {}) : undefined,
     chained: plugins.slice(1),
-    variable: (name) => variableIn(container, name) ?? (textIn(config, name) || undefined),
+    variable: (name) => variableIn(container, name) ?? kept(name),
     registry: registryIn(textIn(container, 'image')),
     pullSecrets: pullSecretsIn(findNamed(objects, 'DaemonSet', AGENT_SET) ?? {}),
     replicas: recordIn(findNamed(objects, 'Deployment', CONTROLLERS) ?? {}, 'spec')['replicas'],
