@@ -1,7 +1,7 @@
 // An agent that follows through netplug-typha what every node follows: real programs, a real API server, real packets.
-import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
+import { watchesOfServer } from '../support/agent-watches.ts';
 import { addedWatches, type Watches, watchesOf } from '../support/api-traffic.ts';
 import { type FannedOutNode, startFannedOutNode } from '../support/fanned-out-node.ts';
 import { poolOf } from '../support/fixtures.ts';
@@ -37,12 +37,18 @@ afterAll(async () => scope.disposeAsync());
 
 /** The watches that the server has once it holds one for each of its topics. */
 async function settledWatches(): Promise<Watches> {
-  let found = await watchesOf(parts.server);
-  await until(async () => {
-    const last = found;
-    found = await watchesOf(parts.server);
-    return isDeepStrictEqual(last, found) && (found.get('networksets') ?? 0) > 0;
-  }, 'the server watches all of its topics');
+  let found = ofNone;
+  const missing = (): readonly string[] => {
+    const added = addedWatches(ofNone, found);
+    return [...watchesOfServer()].flatMap(([plural, count]) => ((added[plural] ?? 0) < count ? [plural] : []));
+  };
+  await until(
+    async () => {
+      found = await watchesOf(parts.server);
+      return missing().length === 0;
+    },
+    () => `the server watches ${missing().join(', ')}`,
+  );
   return found;
 }
 

@@ -21,13 +21,22 @@ export function watchedByAgent(): readonly string[] {
   return [...watched].filter((path) => !sent.has(path)).toSorted();
 }
 
-/** Returns the number of watches of so many agents and servers. A server shares one watch between topics of the same objects. */
-export function watchesOfFleet(agents: number, servers: number): number {
+/** Returns the collections that a server watches, once for each watch: topics of the same objects share one. */
+function watchedByServer(): readonly string[] {
   const watched = FANNED_OUT.flatMap((topic) => {
     const query = queryOfTopic(topic);
-    return query === undefined
-      ? []
-      : sourcesOf(query, 0).map(({ watched: each }) => JSON.stringify([each?.collection, each?.options]));
+    return query === undefined ? [] : sourcesOf(query, 0).map(({ watched: each }) => each);
   });
-  return agents * watchedByAgent().length + servers * new Set(watched).size;
+  const distinct = new Map(watched.map((each) => [JSON.stringify([each?.collection, each?.options]), each]));
+  return [...distinct.values()].map((each) => each?.collection.plural ?? '');
+}
+
+/** Returns the number of watches of so many agents and servers. */
+export function watchesOfFleet(agents: number, servers: number): number {
+  return agents * watchedByAgent().length + servers * watchedByServer().length;
+}
+
+/** Returns the number of watches of a server by the plural of what it watches. */
+export function watchesOfServer(): ReadonlyMap<string, number> {
+  return new Map([...Map.groupBy(watchedByServer(), (plural) => plural)].map(([plural, all]) => [plural, all.length]));
 }
