@@ -13,7 +13,7 @@ const patient = {
   isolate: false,
   testTimeout: 120_000,
   hookTimeout: 120_000,
-  expect: { poll: { timeout: 60_000 } },
+  expect: { poll: { timeout: 60_000, interval: 150 } },
   setupFiles: './test/support/usage-of-file.ts',
 } as const;
 
