@@ -1,9 +1,9 @@
 import { cp, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { type NetworkInterfaceInfo, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isSameMachine } from '../ipam/node/name-claim.ts';
-import { machineIdentityIn } from './machine-identity.ts';
+import { isOwnSysfs, machineIdentityIn } from './machine-identity.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -29,4 +29,28 @@ it('tells a machine by what lasts until its next boot, and not by what an image 
   const copy = at('copy', 'third-run');
   expect(copy.id).toBe(first.id);
   expect(isSameMachine(copy, first)).toBe(false);
+});
+
+const MAC = '52:54:00:00:00:01';
+const SYSFS: Readonly<Record<string, string>> = {
+  'br0/type': '1',
+  'br0/address': MAC,
+  'tun0/type': '65534',
+  'tunl0/type': '768',
+  'tunl0/address': '192.0.2.1',
+};
+const entry = (mac: string, internal = false): [NetworkInterfaceInfo] => [
+  { address: '192.0.2.1', netmask: '255.255.255.0', family: 'IPv4', mac, internal, cidr: '192.0.2.1/24' },
+];
+
+it.each([
+  [true, 'a bridge over the network card', { br0: entry(MAC) }],
+  [true, 'a link and its label', { br0: entry(MAC), 'br0:1': entry(MAC) }],
+  [true, 'tunnels beside', { br0: entry(MAC), tun0: entry('00:00:00:00:00:00'), tunl0: entry('c0:00:02:01:00:00') }],
+  [false, 'another MAC address', { br0: entry('52:54:00:00:00:02') }],
+  [false, 'a link that sysfs does not show', { br0: entry(MAC), eth0: entry(MAC) }],
+  [false, 'tunnels alone', { tun0: entry('00:00:00:00:00:00') }],
+  [false, 'loopback alone', { lo: entry('00:00:00:00:00:00', true) }],
+])('says %s of sysfs as that of the own network namespace with %s', (isOwn, _, interfaces) => {
+  expect(isOwnSysfs(interfaces, (link, file) => SYSFS[`${link}/${file}`])).toBe(isOwn);
 });

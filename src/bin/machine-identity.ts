@@ -14,6 +14,8 @@ const LINKS = '/sys/class/net';
 /** A folder in which nothing can be written. */
 const UNKEPT: readonly string[] = ['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM'];
 const NO_MAC = '00:00:00:00:00:00';
+/** The type of a link in sysfs: ARPHRD_ETHER. */
+const ETHERNET = '1';
 
 /**
  * Returns what tells this machine from others that use the same name. An image contains machine id and state folder, but not
@@ -64,7 +66,7 @@ function places(folder: string): readonly string[] {
  * same address on every machine.
  */
 function cardAddresses(): readonly string[] {
-  if (!isOwnSysfs()) return [];
+  if (!isOwnSysfs(networkInterfaces(), (link, file) => readText(join(LINKS, link, file)))) return [];
   return readdirSync(LINKS).flatMap((name) => {
     const device = realPath(join(LINKS, name, 'device'));
     if (device === undefined || device.includes('/usb')) return [];
@@ -74,15 +76,24 @@ function cardAddresses(): readonly string[] {
   });
 }
 
-/** Reports whether sysfs shows the links of the own network namespace: that of a container may be the one of its host. */
-function isOwnSysfs(): boolean {
-  const links = Object.entries(networkInterfaces()).flatMap(([name, entries = []]) =>
-    entries
-      .slice(0, 1)
-      .filter(({ internal }) => !internal)
-      .map(({ mac }) => ({ name, mac })),
-  );
-  return links.length > 0 && links.every(({ name, mac }) => readText(join(LINKS, name, 'address')) === mac);
+/**
+ * Reports whether sysfs shows the links of the own network namespace: that of a container may be the one of its host. Every Ethernet
+ * link with an address must have there the MAC address that it has here; other links, such as tunnels, have none to compare. Takes
+ * the content of `/sys/class/net/LINK/FILE` from `read`.
+ */
+export function isOwnSysfs(
+  interfaces: ReturnType<typeof networkInterfaces>,
+  read: (link: string, file: string) => string | undefined,
+): boolean {
+  const shown = Object.entries(interfaces).flatMap(([label, entries]) => {
+    const [entry] = entries ?? [];
+    if (entry === undefined || entry.internal) return [];
+    // The second address of "eth0" may have the label "eth0:1".
+    const link = label.replace(/:.*/, '');
+    const type = read(link, 'type');
+    return type === undefined || type === ETHERNET ? [{ isEqual: read(link, 'address') === entry.mac }] : [];
+  });
+  return shown.length > 0 && shown.every(({ isEqual }) => isEqual);
 }
 
 /** Boards without a network card of their own have a serial number. */
