@@ -216,6 +216,21 @@ describe('filters of what a node receives', () => {
     ]);
   });
 
+  it.each([
+    ['one rule for all', (nodes: readonly string[]) => [nodes.join(' ')]],
+    ['a rule for each', (nodes: readonly string[]) => nodes],
+  ])('name the node that a list of thousands lacks, with %s', (_what, listsOf) => {
+    const peers = Array.from({ length: 5000 }, (_, index) => `198.18.${String(index >> 8)}.${String(index & 255)}`);
+    const rules = listsOf(peers.toSpliced(4000, 1)).map((list): FilterRule => ({
+      matches: [`saddr ${list}`],
+      action: 'accept',
+    }));
+    const { faults } = judge(inputWith(rules), { ...VXLAN, peers: peers.map(parseAddress) });
+    expect(faults.map(({ found }) => found)).toEqual([
+      'chain INPUT of table "ip filter" drops VXLAN (UDP 4789) from 198.18.15.160',
+    ]);
+  });
+
   it('are judged for IP-in-IP, whose packets are answers to what this node sends, and for BGP', () => {
     const answers = inputWith([{ matches: ['state established'], action: 'accept' }]);
     expect(judge(answers, { tunnels: ['ipip4'] })).toMatchObject({

@@ -1,8 +1,10 @@
 import { counted } from '../../../base/counted.ts';
+import { getOrInsert } from '../../../base/get-or-insert.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
+import { AddressIndex } from '../../../net/address-index.ts';
 import { concerns, type HostFilter, verdictOn } from './host-filter.ts';
-import { addressTest } from './meet-traffic.ts';
+import { entriesIn } from './meet-traffic.ts';
 import type { UnreadTable } from './read-legacy-filters.ts';
 import { type NodeTraffic, type NeededTraffic, type TrafficKind, trafficOf } from './traffic.ts';
 
@@ -29,6 +31,8 @@ export interface FirewallJudgement {
 }
 
 const SHOWN = 3;
+/** Classes of traffic for which each filter is judged: a firewall may have rules of their own for thousands of nodes. */
+const MOST_CLASSES = 64;
 
 /** Returns what the host firewall drops of what the node needs, and of which chains that is not known. Pure. */
 export function judgeFirewall(
@@ -49,23 +53,23 @@ export function judgeFirewall(
 }
 
 function judgeFilter(filter: HostFilter, all: readonly NeededTraffic[]): FirewallJudgement {
-  const verdicts = classesOf(filter, all).flatMap((alike) => {
+  const judged = classesOf(filter, all).flatMap((alike) => {
     const [first] = alike;
-    const verdict = first === undefined ? 'accept' : verdictOn(filter, first);
-    return alike.map((traffic) => ({ traffic, verdict }));
+    return first === undefined ? [] : [{ kind: first.kind, alike, verdict: verdictOn(filter, first) }];
   });
-  const dropped = Map.groupBy(
-    verdicts.filter(({ verdict }) => verdict === 'drop').map(({ traffic }) => traffic),
-    ({ kind }) => kind,
-  );
-  const doubt = verdicts.find(({ traffic, verdict }) => verdict.startsWith('?') && !dropped.has(traffic.kind));
+  const trafficWith = (isDropped: boolean): ReadonlyMap<TrafficKind, readonly NeededTraffic[]> =>
+    Map.groupBy(
+      judged.filter(({ verdict }) => (verdict === 'drop') === isDropped).flatMap(({ alike }) => alike),
+      ({ kind }) => kind,
+    );
+  const [dropped, passing] = [trafficWith(true), trafficWith(false)];
+  const doubt = judged.find(({ kind, verdict }) => verdict.startsWith('?') && !dropped.has(kind));
   return {
     faults: [...dropped].map(([kind, traffic]) => {
       // Nodes are named where the firewall tells them apart.
-      const passing = all.filter((each) => concerns(filter, each) && !traffic.includes(each));
-      const isPartly = (each: NeededTraffic): boolean =>
-        passing.some((other) => other.kind === kind && other.family === each.family);
-      return faultOf(filter, { kind, dport: traffic[0]?.dport }, peersOf(traffic.filter(isPartly)));
+      const families = new Set(passing.get(kind)?.map(({ family }) => family));
+      const partly = traffic.filter(({ family }) => families.has(family));
+      return faultOf(filter, { kind, dport: traffic[0]?.dport }, peersOf(partly));
     }),
     unread:
       doubt === undefined
@@ -74,25 +78,24 @@ function judgeFilter(filter: HostFilter, all: readonly NeededTraffic[]): Firewal
   };
 }
 
-/** Returns what the filter is concerned with, by nodes that it does not tell apart: every rule is judged for each class once. */
+/**
+ * Returns what the filter is concerned with, by nodes that it does not tell apart: every rule is judged for each class once. Nodes that
+ * few rules name come first, since a list of nodes that lacks one does not name it.
+ */
 function classesOf(filter: HostFilter, all: readonly NeededTraffic[]): readonly (readonly NeededTraffic[])[] {
+  const concerned = all.filter((each) => concerns(filter, each));
   const field = filter.hook === 'input' ? /^!?saddr / : /^!?daddr /;
   const matches = Object.values(filter.rules).flatMap((rules) => rules.flatMap((rule) => rule.matches));
-  const tests = [...new Set(matches.filter((match) => field.test(match)))].map(addressTest);
-  const peerClasses = new Map<Address, string>();
-  const peerClassOf = (peer: Address): string => {
-    const known = peerClasses.get(peer) ?? tests.map((test) => (test(peer) ? '1' : '0')).join('');
-    peerClasses.set(peer, known);
-    return known;
-  };
+  const peers = new AddressIndex([...new Set(peersOf(concerned))].map((peer) => ({ address: peer, entry: peer })));
+  const matchesOf = new Map<Address | undefined, string[]>();
+  for (const match of new Set(matches.filter((each) => field.test(each))))
+    for (const peer of entriesIn(match, peers)) getOrInsert(matchesOf, peer, () => []).push(match);
   const classOf = ({ kind, family, iifname, oifname, peer }: NeededTraffic): string =>
-    [kind, family, iifname, oifname, peer === undefined ? '' : peerClassOf(peer)].join(' ');
-  return [
-    ...Map.groupBy(
-      all.filter((each) => concerns(filter, each)),
-      classOf,
-    ).values(),
-  ];
+    [kind, family, iifname, oifname, ...(matchesOf.get(peer) ?? [])].join();
+  const countOf = ([first]: readonly NeededTraffic[]): number => matchesOf.get(first?.peer)?.length ?? 0;
+  return [...Map.groupBy(concerned, classOf).values()]
+    .toSorted((one, other) => countOf(one) - countOf(other))
+    .slice(0, MOST_CLASSES);
 }
 
 function peersOf(traffic: readonly NeededTraffic[]): readonly Address[] {

@@ -1,4 +1,5 @@
 import { type Address, tryParseAddress } from '../../../net/address.ts';
+import type { AddressIndex } from '../../../net/address-index.ts';
 import { type Cidr, cidrSize, tryReadCidr } from '../../../net/cidr.ts';
 import type { NeededTraffic } from './traffic.ts';
 
@@ -96,11 +97,11 @@ function stateIn(values: readonly string[], { kind }: NeededTraffic): Coverage |
   return allOrNone(values.includes(NEW));
 }
 
-/** Returns a function that answers for many nodes whether their addresses are among those of a match of `saddr` or `daddr`. */
-export function addressTest(match: string): (address: Address) => boolean {
+/** Returns the entries whose addresses are among those of a match of `saddr` or `daddr`. */
+export function entriesIn<T>(match: string, index: AddressIndex<T>): readonly T[] {
   const [, ...values] = match.split(' ');
   const spans = values.map(readSpan).filter((span) => span !== undefined);
-  return (address) => spans.some((span) => contains(span, { first: address, last: address }));
+  return spans.flatMap(({ first, last }) => [...index.between(first, last)]);
 }
 
 function rangesIn(ranges: readonly Cidr[], values: readonly string[]): Coverage | undefined {

@@ -42,8 +42,6 @@ export interface NodeTraffic {
 }
 
 const [TCP, UDP, IPIP] = [6, 17, 4];
-/** Nodes for which a firewall is judged: one that does not tell these apart does not tell others apart either, as a rule. */
-const MOST_PEERS = 64;
 
 /** Returns what the host firewall must let pass. */
 export function trafficOf(node: NodeTraffic): readonly NeededTraffic[] {
@@ -65,7 +63,7 @@ function ofPods({ families, pools }: NodeTraffic, family: Family): readonly Need
 function betweenNodes({ own, peers, tunnels, bgpPort }: NodeTraffic, family: Family): readonly NeededTraffic[] {
   const kinds = new Set(tunnels.filter((kind) => TUNNELS[kind].family === family).map(packetsOf));
   const packets = [...kinds, ...(bgpPort === undefined ? [] : (['bgp'] as const))];
-  const theirs = peers?.filter((address) => address.family === family).slice(0, MOST_PEERS) ?? [undefined];
+  const theirs = peers?.filter((address) => address.family === family) ?? [undefined];
   const { address, device } = own.get(family) ?? {};
   const here = address && [hostCidr(address)];
   return packets.flatMap((kind) =>
