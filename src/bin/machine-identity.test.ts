@@ -1,9 +1,9 @@
-import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { type NetworkInterfaceInfo, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isSameMachine } from '../ipam/node/name-claim.ts';
-import { isOwnSysfs, machineIdentityIn } from './machine-identity.ts';
+import { cardAddressesIn, isOwnSysfs, machineIdentityIn } from './machine-identity.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -29,6 +29,25 @@ it('tells a machine by what lasts until its next boot, and not by what an image 
   const copy = at('copy', 'third-run');
   expect(copy.id).toBe(first.id);
   expect(isSameMachine(copy, first)).toBe(false);
+});
+
+it('takes the addresses of network cards that are the same after the next boot', async () => {
+  for (const [name, device, assigned] of [
+    ['eth0', 'pci0/0000:00:03.0', '0'],
+    ['eth1', 'pci0/0000:00:04.0', '3'],
+    ['eth1v0', 'pci0/0000:00:05.0/physfn', '0'],
+    ['eth2', 'pci0/0000:00:06.0', '1'],
+    ['usb0', 'pci0/0000:00:07.0/usb1', '0'],
+    ['br0', undefined, '0'],
+  ] as const) {
+    await mkdir(join(folder, 'net', name), { recursive: true });
+    await writeFile(join(folder, 'net', name, 'address'), `mac of ${name}\n`);
+    await writeFile(join(folder, 'net', name, 'addr_assign_type'), assigned);
+    if (device === undefined) continue;
+    await mkdir(join(folder, device), { recursive: true });
+    await symlink(join(folder, device.replace('/physfn', '')), join(folder, 'net', name, 'device'));
+  }
+  expect(cardAddressesIn(join(folder, 'net'))).toEqual(['mac of eth0', 'mac of eth1']);
 });
 
 const MAC = '52:54:00:00:00:01';

@@ -16,6 +16,8 @@ const UNKEPT: readonly string[] = ['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM
 const NO_MAC = '00:00:00:00:00:00';
 /** The type of a link in sysfs: ARPHRD_ETHER. */
 const ETHERNET = '1';
+/** How a link got its MAC address, in sysfs: NET_ADDR_RANDOM. */
+const RANDOM = '1';
 
 /**
  * Returns what tells this machine from others that use the same name. An image contains machine id and state folder, but not
@@ -26,7 +28,9 @@ export function machineIdentityIn(
   { runId = madeRunId }: { readonly runId?: (path: string) => string | undefined } = {},
 ): MachineIdentity {
   const run = runId(join(readVariable(env, 'NETPLUG_RUN_DIR'), 'machine-run'));
-  const hardware = [...new Set([...cardAddresses(), ...serialNumbers()].map(digest))].sort();
+  const isOwn = isOwnSysfs(networkInterfaces(), (link, file) => readText(join(LINKS, link, file)));
+  const marks = [...(isOwn ? cardAddressesIn(LINKS) : []), ...serialNumbers()];
+  const hardware = [...new Set(marks.map(digest))].sort();
   const { machine, boot } = hostIn(env);
   return {
     id: digest(machine),
@@ -62,16 +66,16 @@ function places(folder: string): readonly string[] {
 }
 
 /**
- * Returns the MAC addresses of network cards. USB devices move between machines, and management controllers have some with the
- * same address on every machine.
+ * Returns the MAC addresses of the network cards in the folder of sysfs. USB devices move between machines, and management controllers
+ * have some with the same address on every machine. Virtual functions, and cards without an address, get a random one at each boot.
  */
-function cardAddresses(): readonly string[] {
-  if (!isOwnSysfs(networkInterfaces(), (link, file) => readText(join(LINKS, link, file)))) return [];
-  return readdirSync(LINKS).flatMap((name) => {
-    const device = realPath(join(LINKS, name, 'device'));
-    if (device === undefined || device.includes('/usb')) return [];
+export function cardAddressesIn(links: string): readonly string[] {
+  return readdirSync(links).flatMap((name) => {
+    const device = realPath(join(links, name, 'device'));
+    if (device === undefined || device.includes('/usb') || realPath(join(device, 'physfn')) !== undefined) return [];
+    if (readText(join(links, name, 'addr_assign_type')) === RANDOM) return [];
     // A port of a bond has the address of the bond.
-    const mac = readText(join(LINKS, name, 'bonding_slave/perm_hwaddr')) ?? readText(join(LINKS, name, 'address'));
+    const mac = readText(join(links, name, 'bonding_slave/perm_hwaddr')) ?? readText(join(links, name, 'address'));
     return mac === undefined || mac === NO_MAC ? [] : [mac];
   });
 }

@@ -70,8 +70,9 @@ describe('the name of a node', () => {
   it.each([
     ['after a restart of its agent', { ...ONE, hardware: [] }],
     ['after a restart with another folder', { ...ONE, runs: ['r8', 'r1'], hardware: [] }],
-    ['after a boot, known by a network card', { ...ONE, runs: ['r9'], hardware: ['m2', 'm8'] }],
-    ['installed again, known by a network card', { ...ONE, id: 'i9', runs: ['r9'] }],
+    ['after a boot with a further network card', { ...ONE, runs: ['r9'], hardware: ['m1', 'm2', 'm8'] }],
+    ['after a boot without one of its network cards', { ...ONE, runs: ['r9'], hardware: ['m2'] }],
+    ['installed again, known by its network cards', { ...ONE, id: 'i9', runs: ['r9'] }],
   ])('is held at once by the same machine %s', async (_, machine) => {
     const { claimOf } = cluster();
     await claimOf(ONE).hold(never);
@@ -80,6 +81,7 @@ describe('the name of a node', () => {
 
   it.each([
     ['another machine', OTHER, NAME_TIMES.lapseMs],
+    ['a machine with one MAC address in common', { ...OTHER, hardware: ['m1', 'm3'] }, NAME_TIMES.lapseMs],
     ['a machine of the same image with other network cards', { ...OTHER, id: 'i1' }, NAME_TIMES.lapseMs],
     [
       'one of the same image that no hardware tells apart',

@@ -156,14 +156,15 @@ export class NameClaim {
 }
 
 /**
- * Reports whether both are the same machine. What lasts until the next boot proves it for agents that follow each other, and a
- * network card or serial number across boots, also when the machine was installed again. Machine id and state folder prove nothing: an
- * image has both.
+ * Reports whether both are the same machine. What lasts until the next boot proves it for agents that follow each other. Across boots,
+ * also when the machine was installed again, its network cards and serial number prove it, of which some may have been added or removed;
+ * a single one proves nothing where both have others, since virtual machines can have one MAC address in common. Machine id and state
+ * folder prove nothing: an image has both.
  */
 export function isSameMachine(one: MachineIdentity, other: MachineIdentity): boolean {
-  const marksOf = ({ runs, hardware = [] }: MachineIdentity): readonly string[] => [...runs, ...hardware];
-  const marks = new Set(marksOf(one));
-  return marksOf(other).some((mark) => marks.has(mark));
+  if (one.runs.some((run) => other.runs.includes(run))) return true;
+  const [ones, others] = [new Set(one.hardware), new Set(other.hardware)];
+  return ones.size > 0 && others.size > 0 && (ones.isSubsetOf(others) || others.isSubsetOf(ones));
 }
 
 /**
