@@ -154,6 +154,28 @@ describe('the name of a node', () => {
     expect((await store.findResource({ kind: 'Node', name: NODE }, never))?.spec.netplugVersion).toBe('v1');
   });
 
+  it('is asked for before a write by an agent that was paused, whose monotonic clock stood still', async () => {
+    const { store, clock, claimOf } = cluster();
+    const paused = { ...clock, monotonic: () => 0 };
+    const first = new NameClaim({ clock: paused, log: silentLog, store }, { node: NODE, machine: ONE });
+    await first.hold(never);
+    await heldAfterMs(claimOf(OTHER), { clock });
+    expect(await codeOf(namedStore(store, first).publishNode(NODE, {}, never))).toBe('agent/name-taken');
+  });
+
+  it.each([-86_400_000, 86_400_000])('stays with an agent whose wall clock is set by %i ms', async (byMs) => {
+    const { store, clock } = cluster();
+    let wallMs = byMs;
+    const own = new NameClaim(
+      { clock: { ...clock, now: () => wallMs }, log: silentLog, store },
+      { node: NODE, machine: ONE },
+    );
+    await own.hold(never);
+    wallMs = 0;
+    for (let times = 0; times < 2; times += 1)
+      expect(await codeOf(namedStore(store, own).publishNode(NODE, {}, never))).toBe('held');
+  });
+
   it('stays in the report when its agent publishes problems', async () => {
     const { store, claimOf } = cluster();
     await claimOf(ONE).hold(never);

@@ -1,4 +1,4 @@
-import { type Clock, timeLimit } from '../../base/clock.ts';
+import { type Clock, stopwatch, timeLimit } from '../../base/clock.ts';
 import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { NameStore } from '../../datastore/node-status-store.ts';
@@ -41,8 +41,8 @@ export class NameClaim {
   readonly #node: NodeName;
   readonly #machine: MachineIdentity;
   readonly #times: typeof NAME_TIMES;
-  /** When the last successful claim began, on the monotonic clock. */
-  #claimedMs = Number.NEGATIVE_INFINITY;
+  /** Returns how long ago the last successful claim began. */
+  #ageMs = (): number => Number.POSITIVE_INFINITY;
   /** Whether this machine has had the name in this process. */
   #isHeld = false;
   /** Whether the name was this machine's when it was read last. */
@@ -70,6 +70,7 @@ export class NameClaim {
     if (this.#lost !== undefined) throw this.#lost;
     const { clock, store, log } = this.#ports;
     const startMs = clock.monotonic();
+    const ageMs = stopwatch(clock);
     const wasHeld = this.#isHeld;
     const machine = { ...this.#machine, renewedAt: new Date(clock.now()).toISOString() };
     let replaced: NodeMachine | undefined;
@@ -89,7 +90,7 @@ export class NameClaim {
     if (replaced !== undefined)
       log.warning('node name taken over', { from: replaced.hostName, renewedAt: replaced.renewedAt });
     this.#isHeld = true;
-    this.#claimedMs = startMs;
+    this.#ageMs = ageMs;
   }
 
   /**
@@ -108,8 +109,7 @@ export class NameClaim {
 
   /** Returns while the claim permits writes, and renews it first when that is no longer certain. @throws as `hold` */
   async assure(signal: AbortSignal): Promise<void> {
-    const isFresh = this.#ports.clock.monotonic() - this.#claimedMs < this.#times.validMs;
-    if (this.#lost !== undefined || !isFresh) await this.hold(signal);
+    if (this.#lost !== undefined || this.#ageMs() >= this.#times.validMs) await this.hold(signal);
   }
 
   /** Renews the claim until the signal aborts. @throws agent/name-taken when another machine has it */
