@@ -26,6 +26,15 @@ export const systemClock: Clock = {
     }),
 };
 
+/**
+ * Returns a function that returns how long ago it was made, in milliseconds, by the clock on which more has passed: the monotonic one
+ * stands still while a virtual machine is paused. A wall clock that is set makes the time longer, never shorter.
+ */
+export function stopwatch({ now, monotonic }: Pick<Clock, 'now' | 'monotonic'>): () => number {
+  const [wallMs, startMs] = [now(), monotonic()];
+  return () => Math.max(monotonic() - startMs, Math.abs(now() - wallMs));
+}
+
 /** A timeout that can be cleared. It does not keep the process alive. */
 export interface TimeLimit extends Disposable {
   /** Aborted when the timeout expires. */

@@ -20,7 +20,7 @@ export function hostInspectorIn({
 }: {
   readonly clock: Clock;
   readonly log: Log;
-  readonly host: Pick<HostNetwork, 'listPeers'>;
+  readonly host: Pick<HostNetwork, 'listPeers' | 'listPodLinks'>;
   readonly network: NodeNetwork | PolicyNetwork;
 }): HostInspector {
   // Where another plugin connects the pods, their packets are its concern.

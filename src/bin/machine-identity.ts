@@ -14,6 +14,10 @@ const LINKS = '/sys/class/net';
 /** A folder in which nothing can be written. */
 const UNKEPT: readonly string[] = ['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM'];
 const NO_MAC = '00:00:00:00:00:00';
+/** The type of a link in sysfs: ARPHRD_ETHER. */
+const ETHERNET = '1';
+/** How a link got its MAC address, in sysfs: NET_ADDR_RANDOM. */
+const RANDOM = '1';
 
 /**
  * Returns what tells this machine from others that use the same name. An image contains machine id and state folder, but not
@@ -24,7 +28,9 @@ export function machineIdentityIn(
   { runId = madeRunId }: { readonly runId?: (path: string) => string | undefined } = {},
 ): MachineIdentity {
   const run = runId(join(readVariable(env, 'NETPLUG_RUN_DIR'), 'machine-run'));
-  const hardware = [...new Set([...cardAddresses(), ...serialNumbers()].map(digest))].sort();
+  const isOwn = isOwnSysfs(networkInterfaces(), (link, file) => readText(join(LINKS, link, file)));
+  const marks = [...(isOwn ? cardAddressesIn(LINKS) : []), ...serialNumbers()];
+  const hardware = [...new Set(marks.map(digest))].sort();
   const { machine, boot } = hostIn(env);
   return {
     id: digest(machine),
@@ -60,29 +66,38 @@ function places(folder: string): readonly string[] {
 }
 
 /**
- * Returns the MAC addresses of network cards. USB devices move between machines, and management controllers have some with the
- * same address on every machine.
+ * Returns the MAC addresses of the network cards in the folder of sysfs. USB devices move between machines, and management controllers
+ * have some with the same address on every machine. Virtual functions, and cards without an address, get a random one at each boot.
  */
-function cardAddresses(): readonly string[] {
-  if (!isOwnSysfs()) return [];
-  return readdirSync(LINKS).flatMap((name) => {
-    const device = realPath(join(LINKS, name, 'device'));
-    if (device === undefined || device.includes('/usb')) return [];
+export function cardAddressesIn(links: string): readonly string[] {
+  return readdirSync(links).flatMap((name) => {
+    const device = realPath(join(links, name, 'device'));
+    if (device === undefined || device.includes('/usb') || realPath(join(device, 'physfn')) !== undefined) return [];
+    if (readText(join(links, name, 'addr_assign_type')) === RANDOM) return [];
     // A port of a bond has the address of the bond.
-    const mac = readText(join(LINKS, name, 'bonding_slave/perm_hwaddr')) ?? readText(join(LINKS, name, 'address'));
+    const mac = readText(join(links, name, 'bonding_slave/perm_hwaddr')) ?? readText(join(links, name, 'address'));
     return mac === undefined || mac === NO_MAC ? [] : [mac];
   });
 }
 
-/** Reports whether sysfs shows the links of the own network namespace: that of a container may be the one of its host. */
-function isOwnSysfs(): boolean {
-  const links = Object.entries(networkInterfaces()).flatMap(([name, entries = []]) =>
-    entries
-      .slice(0, 1)
-      .filter(({ internal }) => !internal)
-      .map(({ mac }) => ({ name, mac })),
-  );
-  return links.length > 0 && links.every(({ name, mac }) => readText(join(LINKS, name, 'address')) === mac);
+/**
+ * Reports whether sysfs shows the links of the own network namespace: that of a container may be the one of its host. Every Ethernet
+ * link with an address must have there the MAC address that it has here; other links, such as tunnels, have none to compare. Takes
+ * the content of `/sys/class/net/LINK/FILE` from `read`.
+ */
+export function isOwnSysfs(
+  interfaces: ReturnType<typeof networkInterfaces>,
+  read: (link: string, file: string) => string | undefined,
+): boolean {
+  const shown = Object.entries(interfaces).flatMap(([label, entries]) => {
+    const [entry] = entries ?? [];
+    if (entry === undefined || entry.internal) return [];
+    // The second address of "eth0" may have the label "eth0:1".
+    const link = label.replace(/:.*/, '');
+    const type = read(link, 'type');
+    return type === undefined || type === ETHERNET ? [{ isEqual: read(link, 'address') === entry.mac }] : [];
+  });
+  return shown.length > 0 && shown.every(({ isEqual }) => isEqual);
 }
 
 /** Boards without a network card of their own have a serial number. */

@@ -221,6 +221,11 @@ export function isHostAddress({ address, prefixBits }: Pick<Detected, 'address' 
   return prefixBits === bitsOf(address.family);
 }
 
+/** Reports whether other nodes cannot reach the address: it is a loopback or link-local one. */
+export function isLocalAddress(address: Address): boolean {
+  return LOCAL.some((cidr) => cidrContains(cidr, address));
+}
+
 /**
  * Returns the candidate to use. The interface is the one of an address that the node has had, wherever the kernel lists it since it
  * was made again; without one it is that of the InternalIP, and else the first that has an address with a network. Addresses with a

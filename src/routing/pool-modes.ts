@@ -118,6 +118,11 @@ export function modeOf({ spec }: IpPool): PoolMode {
   return { kind: 'bgp' };
 }
 
+/** Reports whether packets may go from node to node without a tunnel. */
+export function isDirect(mode: PoolMode): boolean {
+  return mode.kind === 'bgp' || mode.extent === 'CrossSubnet';
+}
+
 /** Returns the tunnels from which packets for the pool's addresses may arrive. */
 export function openTunnels({ open, cidr }: RoutedPool): readonly TunnelKind[] {
   return open.flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, cidr.base.family)));

@@ -4,11 +4,13 @@ import { FIREWALL_CHECKS } from '../../src/apps/ctl/doctor/kernel-checks.ts';
 import { judgeFirewall } from '../../src/install/host/firewall/judge-firewall.ts';
 import { kernelSource, listedSource, readFilters } from '../../src/install/host/firewall/read-filters.ts';
 import { readLegacyFilters } from '../../src/install/host/firewall/read-legacy-filters.ts';
+import type { NodeTraffic } from '../../src/install/host/firewall/traffic.ts';
 import { type Finding, judgeAll } from '../../src/checks/check.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import { linuxPacketTables } from '../../src/dataplane/linux/linux-packet-tables.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
+import { parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { closedToAll } from '../../src/policy/ruleset/base-chains.ts';
 import { renderPodTable } from '../../src/routing/pod-table.ts';
@@ -21,12 +23,13 @@ const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
 const tables = linuxPacketTables();
 const POOLS = ['10.65.0.0/16', 'fd00:65::/48'].map(parseCidr);
-const NODE = {
-  families: new Set([4, 6] as const),
+const NODE: NodeTraffic = {
+  families: new Set([4, 6]),
   pools: POOLS,
   own: new Map(),
   peers: [],
   tunnels: [],
+  direct: new Set(),
   bgpPort: undefined,
 };
 const TO = { IPv4: '10.65.0.2', IPv6: 'fd00:65::2' };
@@ -151,6 +154,35 @@ describe.each(HEALTHY)('$what', ({ setUp }) => {
   });
 });
 
+describe('a firewall that accepts packets from pods, tunnels and answers', () => {
+  it('is a warning of what is shut out, until its remedy is applied', async () => {
+    const [far, outside] = [scope.use(await newNetns()), scope.use(await newNetns())];
+    await connect(far, 'vxlan.netplug', '10.65.1');
+    await connect(outside, 'eth0', '192.0.2');
+    await host.exec(
+      'nft',
+      `table inet wall { chain forward {
+        type filter hook forward priority 10; policy drop
+        ct state established,related accept; iifname "npl*" accept; iifname "vxlan.netplug" accept
+      }; }`,
+    );
+    const node = { ...NODE, peers: [parseAddress('192.0.2.7')], tunnels: ['vxlan4'] as const };
+    const [fault, ...more] = await faults(node);
+    expect([fault, more]).toMatchObject([
+      {
+        id: 'kernel/outside-dropped',
+        severity: 'warning',
+        found: 'chain forward of table "inet wall" drops connections to pods from addresses outside the pools',
+      },
+      [],
+    ]);
+    expect([await pod.ping('10.65.1.2'), await far.ping(TO.IPv4)]).toEqual([true, true]);
+    expect([await pod.ping('192.0.2.2'), await outside.pingOnce(TO.IPv4)]).toEqual([true, false]);
+    await host.exec('sh', '-ec', fault?.command ?? 'false');
+    expect([await faults(node), await outside.ping(TO.IPv4)]).toEqual([[], true]);
+  });
+});
+
 describe('the tables of netplug', () => {
   it('are not reported by the doctor, whatever policies drop, and a table of another family with such a name is', async () => {
     using filter = await within(host, async () => NftPolicyFilter.open());
@@ -186,14 +218,27 @@ describe('a filter that the doctor cannot read', () => {
   });
 });
 
+/** Connects the namespace with a link of the host. */
+async function connect(other: TestNetns, link: string, network: string): Promise<void> {
+  await host.exec('ip', 'link', 'add', 'name', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', other.name);
+  for (const [place, name, end] of [
+    [host, link, '1'],
+    [other, 'eth0', '2'],
+  ] as const) {
+    await place.exec('ip', 'address', 'add', `${network}.${end}/24`, 'dev', name);
+    await place.exec('ip', 'link', 'set', 'dev', name, 'up');
+  }
+  await other.exec('ip', 'route', 'add', 'default', 'via', `${network}.1`);
+}
+
 /** Reads the filters in both ways: as the doctor, which lists all tables, and as the agent. */
-async function faults(): Promise<readonly Finding[]> {
+async function faults(node: NodeTraffic = NODE): Promise<readonly Finding[]> {
   const { asDoctor, asAgent, legacy } = await within(host, async () => ({
     asDoctor: await readFilters(listedSource(await tables.list(signal), tables), signal),
     asAgent: await readFilters(await kernelSource(tables, signal), signal),
     legacy: await readLegacyFilters({ procDir }, signal),
   }));
   expect(asAgent).toEqual(asDoctor);
-  const firewall = judgeFirewall({ filters: [...asDoctor, ...legacy.filters], unread: legacy.unread }, NODE);
+  const firewall = judgeFirewall({ filters: [...asDoctor, ...legacy.filters], unread: legacy.unread }, node);
   return judgeAll(FIREWALL_CHECKS, { firewall });
 }

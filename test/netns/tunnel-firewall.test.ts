@@ -40,6 +40,7 @@ const NODE: NodeTraffic = {
   ),
   peers: ['192.0.2.2', '2001:db8::2'].map(parseAddress),
   tunnels: ['vxlan4', 'vxlan6', 'ipip4'],
+  direct: new Set(),
   bgpPort: BGP_PORT,
 };
 const ICMP =

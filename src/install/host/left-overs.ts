@@ -25,6 +25,8 @@ export interface KernelObjects {
 /** How a plugin names what it makes on a node. */
 interface Traces {
   readonly plugin: string;
+  /** Types of CNI plugins, or the bridge, that configurations name while it is in use: its own, and those beside which it has policies. */
+  readonly configuredAs: readonly string[];
   readonly device: RegExp;
   readonly chain: RegExp;
   /** Tables of nftables of the plugin alone, whose chains have names that say nothing. */
@@ -36,6 +38,7 @@ interface Traces {
 const TRACES: readonly Traces[] = [
   {
     plugin: 'Calico',
+    configuredAs: ['calico', 'aws-cni', 'azure-vnet'],
     device: /^(cali[0-9a-f]{11}|vxlan(-v6)?\.calico|(wireguard|wg-v6)\.cali|bpf(in|out)\.cali)$/,
     chain: /^cali[-:]/,
     table: /^calico$/,
@@ -44,6 +47,7 @@ const TRACES: readonly Traces[] = [
   },
   {
     plugin: 'Cilium',
+    configuredAs: ['cilium-cni'],
     device: /^(cilium_(host|net|vxlan|geneve|wg0|ipip[46]|tunl)|lxc([0-9a-f]{12}|_health))$/,
     chain: /^(OLD_)?CILIUM_/,
     set: /^cilium_node_set_v[46]$/,
@@ -51,18 +55,21 @@ const TRACES: readonly Traces[] = [
   },
   {
     plugin: 'flannel',
+    configuredAs: ['flannel', 'calico'],
     device: /^flannel(\.\d+|-v6\.\d+|-wg(-v6)?)$/,
     chain: /^FLANNEL-/,
     table: /^flannel-ipv[46]$/,
   },
   {
     plugin: 'kube-router',
+    configuredAs: ['kube-bridge', 'flannel'],
     device: /^kube-(bridge|dummy-if)$/,
     chain: /^KUBE-(ROUTER|POD-FW|NWPLCY|SVC-FW)-/,
     set: /^(inet6:)?(kube-router-|KUBE-(SRC|DST)-[0-9A-Z]{16})/,
   },
   {
     plugin: 'Weave',
+    configuredAs: ['weave-net'],
     device: /^(weave|datapath|vxlan-6784|vethwe-.+)$/,
     chain: /^WEAVE(-|$)/,
     set: /^weave-/,
@@ -72,18 +79,23 @@ const TRACES: readonly Traces[] = [
 /** The plugins whose left-overs are known. */
 export const KNOWN_PLUGINS: readonly string[] = TRACES.map(({ plugin }) => plugin);
 
-/** Finds what other plugins have left. A plugin in use has the same, so this says something only where there is none. Pure. */
-export function findLeftOvers({ devices, tables, sets, pins }: KernelObjects): readonly LeftOver[] {
-  const chains = tables.flatMap(({ family, name: table, chains: all }) =>
-    all.map(({ name }) => ({ name, table, full: `${family} ${table} ${name}` })),
+/** Finds what other plugins have left. A plugin in use has the same, so those that configurations name are left out. Pure. */
+export function findLeftOvers(
+  { devices, tables, sets, pins }: KernelObjects,
+  configured: ReadonlySet<string> = new Set(),
+): readonly LeftOver[] {
+  const chains = tables.flatMap(({ family, name: table, chains: own }) =>
+    own.map(({ name }) => ({ name, table, full: `${family} ${table} ${name}` })),
   );
-  return TRACES.map(({ plugin, device, chain, table: own, set, pin }) => ({
+  const unused = TRACES.filter(({ configuredAs }) => !configuredAs.some((name) => configured.has(name)));
+  const all = unused.map(({ plugin, device, chain, table: own, set, pin }) => ({
     plugin,
     devices: devices.filter((name) => device.test(name)),
     chains: chains.filter(({ name, table }) => chain.test(name) || own?.test(table) === true).map(({ full }) => full),
     sets: sets.filter((name) => set?.test(name) === true),
     pins: pins.filter((name) => pin?.test(name) === true),
-  })).filter((found) => found.devices.length + found.chains.length + found.sets.length + found.pins.length > 0);
+  }));
+  return all.filter((found) => found.devices.length + found.chains.length + found.sets.length + found.pins.length > 0);
 }
 
 const SHOWN = 3;

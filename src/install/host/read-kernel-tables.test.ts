@@ -26,9 +26,18 @@ const FILES: Readonly<Record<string, string>> = {
   'net/stat/ndisc_cache': NEIGHBOURS,
 };
 
-it('reads tables of flows and neighbours, without the permanent neighbours of tunnels', async () => {
+it('reads tables of flows and neighbours, without the permanent neighbours of tunnels and pods', async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), 'netplug-'));
-  const host = { listPeers: async (device: string) => Promise.resolve(device === PEER.device ? [PEER] : []) };
+  const host = {
+    listPeers: async (device: string) => Promise.resolve(device === PEER.device ? [PEER] : []),
+    listPodLinks: async () =>
+      Promise.resolve(
+        [['10.65.0.2', 'fd00:65::2'], ['10.65.0.3'], ['fd00:65::4'], []].map((addresses, index) => ({
+          name: `npl${String(index)}`,
+          addresses: addresses.map(parseAddress),
+        })),
+      ),
+  };
   expect(await readKernelTables({ procDir: folder.path, host })).toEqual({ flows: undefined, neighbours: [] });
   for (const [path, text] of Object.entries(FILES)) {
     await mkdir(dirname(join(folder.path, path)), { recursive: true });
@@ -36,6 +45,6 @@ it('reads tables of flows and neighbours, without the permanent neighbours of tu
   }
   expect(await readKernelTables({ procDir: folder.path, host })).toEqual({
     flows: { entries: 7, most: 262_144, dropped: 3 },
-    neighbours: [{ family: 4, most: 1024, entries: 31, collections: 4, refused: 1 }],
+    neighbours: [{ family: 4, most: 1024, entries: 29, collections: 4, refused: 1 }],
   });
 });

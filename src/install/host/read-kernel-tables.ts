@@ -7,7 +7,7 @@ import { type KernelTables, NEIGHBOUR_STATISTICS, type NeighbourTableSize, readS
 
 interface TablePorts {
   readonly procDir: string;
-  readonly host: Pick<HostNetwork, 'listPeers'>;
+  readonly host: Pick<HostNetwork, 'listPeers' | 'listPodLinks'>;
 }
 
 /** Reads how full tables of the kernel are. Outside of the first network namespace the kernel does not say it of neighbours. */
@@ -39,12 +39,15 @@ async function readNeighbours({ procDir, host }: TablePorts, family: Family): Pr
   const statistics = readStatistics(await readOrNone(join(procDir, 'net/stat', NEIGHBOUR_STATISTICS[family])));
   const entries = statistics.get('entries');
   if (most === undefined || most === 0 || entries === undefined) return undefined;
-  // Those of tunnels are permanent, which the kernel counts and does not limit: one for each other node.
-  const permanent = await host.listPeers(TUNNELS[family === 4 ? 'vxlan4' : 'vxlan6'].device).catch(() => []);
+  // The kernel counts permanent ones and does not limit them: one for each other node, and in each pod that of its gateway.
+  const peers = await host.listPeers(TUNNELS[family === 4 ? 'vxlan4' : 'vxlan6'].device).catch(() => []);
+  const pods = (await host.listPodLinks().catch(() => [])).filter(({ addresses }) =>
+    addresses.some((address) => address.family === family),
+  );
   return {
     family,
     most,
-    entries: Math.max(0, entries - permanent.length),
+    entries: Math.max(0, entries - peers.length - pods.length),
     collections: statistics.get('forced_gc_runs') ?? 0,
     refused: statistics.get('table_fulls') ?? 0,
   };

@@ -70,8 +70,9 @@ describe('the name of a node', () => {
   it.each([
     ['after a restart of its agent', { ...ONE, hardware: [] }],
     ['after a restart with another folder', { ...ONE, runs: ['r8', 'r1'], hardware: [] }],
-    ['after a boot, known by a network card', { ...ONE, runs: ['r9'], hardware: ['m2', 'm8'] }],
-    ['installed again, known by a network card', { ...ONE, id: 'i9', runs: ['r9'] }],
+    ['after a boot with a further network card', { ...ONE, runs: ['r9'], hardware: ['m1', 'm2', 'm8'] }],
+    ['after a boot without one of its network cards', { ...ONE, runs: ['r9'], hardware: ['m2'] }],
+    ['installed again, known by its network cards', { ...ONE, id: 'i9', runs: ['r9'] }],
   ])('is held at once by the same machine %s', async (_, machine) => {
     const { claimOf } = cluster();
     await claimOf(ONE).hold(never);
@@ -80,6 +81,7 @@ describe('the name of a node', () => {
 
   it.each([
     ['another machine', OTHER, NAME_TIMES.lapseMs],
+    ['a machine with one MAC address in common', { ...OTHER, hardware: ['m1', 'm3'] }, NAME_TIMES.lapseMs],
     ['a machine of the same image with other network cards', { ...OTHER, id: 'i1' }, NAME_TIMES.lapseMs],
     [
       'one of the same image that no hardware tells apart',
@@ -150,6 +152,28 @@ describe('the name of a node', () => {
     await store.deleteResource({ kind: 'NodeReport', name: NODE }, never);
     expect(await codeOf(first.hold(never))).toBe('agent/name-taken');
     expect((await store.findResource({ kind: 'Node', name: NODE }, never))?.spec.netplugVersion).toBe('v1');
+  });
+
+  it('is asked for before a write by an agent that was paused, whose monotonic clock stood still', async () => {
+    const { store, clock, claimOf } = cluster();
+    const paused = { ...clock, monotonic: () => 0 };
+    const first = new NameClaim({ clock: paused, log: silentLog, store }, { node: NODE, machine: ONE });
+    await first.hold(never);
+    await heldAfterMs(claimOf(OTHER), { clock });
+    expect(await codeOf(namedStore(store, first).publishNode(NODE, {}, never))).toBe('agent/name-taken');
+  });
+
+  it.each([-86_400_000, 86_400_000])('stays with an agent whose wall clock is set by %i ms', async (byMs) => {
+    const { store, clock } = cluster();
+    let wallMs = byMs;
+    const own = new NameClaim(
+      { clock: { ...clock, now: () => wallMs }, log: silentLog, store },
+      { node: NODE, machine: ONE },
+    );
+    await own.hold(never);
+    wallMs = 0;
+    for (let times = 0; times < 2; times += 1)
+      expect(await codeOf(namedStore(store, own).publishNode(NODE, {}, never))).toBe('held');
   });
 
   it('stays in the report when its agent publishes problems', async () => {

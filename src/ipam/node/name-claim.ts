@@ -1,4 +1,4 @@
-import { type Clock, timeLimit } from '../../base/clock.ts';
+import { type Clock, stopwatch, timeLimit } from '../../base/clock.ts';
 import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { NameStore } from '../../datastore/node-status-store.ts';
@@ -41,8 +41,8 @@ export class NameClaim {
   readonly #node: NodeName;
   readonly #machine: MachineIdentity;
   readonly #times: typeof NAME_TIMES;
-  /** When the last successful claim began, on the monotonic clock. */
-  #claimedMs = Number.NEGATIVE_INFINITY;
+  /** Returns how long ago the last successful claim began. */
+  #ageMs = (): number => Number.POSITIVE_INFINITY;
   /** Whether this machine has had the name in this process. */
   #isHeld = false;
   /** Whether the name was this machine's when it was read last. */
@@ -70,6 +70,7 @@ export class NameClaim {
     if (this.#lost !== undefined) throw this.#lost;
     const { clock, store, log } = this.#ports;
     const startMs = clock.monotonic();
+    const ageMs = stopwatch(clock);
     const wasHeld = this.#isHeld;
     const machine = { ...this.#machine, renewedAt: new Date(clock.now()).toISOString() };
     let replaced: NodeMachine | undefined;
@@ -89,7 +90,7 @@ export class NameClaim {
     if (replaced !== undefined)
       log.warning('node name taken over', { from: replaced.hostName, renewedAt: replaced.renewedAt });
     this.#isHeld = true;
-    this.#claimedMs = startMs;
+    this.#ageMs = ageMs;
   }
 
   /**
@@ -108,8 +109,7 @@ export class NameClaim {
 
   /** Returns while the claim permits writes, and renews it first when that is no longer certain. @throws as `hold` */
   async assure(signal: AbortSignal): Promise<void> {
-    const isFresh = this.#ports.clock.monotonic() - this.#claimedMs < this.#times.validMs;
-    if (this.#lost !== undefined || !isFresh) await this.hold(signal);
+    if (this.#lost !== undefined || this.#ageMs() >= this.#times.validMs) await this.hold(signal);
   }
 
   /** Renews the claim until the signal aborts. @throws agent/name-taken when another machine has it */
@@ -156,14 +156,15 @@ export class NameClaim {
 }
 
 /**
- * Reports whether both are the same machine. What lasts until the next boot proves it for agents that follow each other, and a
- * network card or serial number across boots, also when the machine was installed again. Machine id and state folder prove nothing: an
- * image has both.
+ * Reports whether both are the same machine. What lasts until the next boot proves it for agents that follow each other. Across boots,
+ * also when the machine was installed again, its network cards and serial number prove it, of which some may have been added or removed;
+ * a single one proves nothing where both have others, since virtual machines can have one MAC address in common. Machine id and state
+ * folder prove nothing: an image has both.
  */
 export function isSameMachine(one: MachineIdentity, other: MachineIdentity): boolean {
-  const marksOf = ({ runs, hardware = [] }: MachineIdentity): readonly string[] => [...runs, ...hardware];
-  const marks = new Set(marksOf(one));
-  return marksOf(other).some((mark) => marks.has(mark));
+  if (one.runs.some((run) => other.runs.includes(run))) return true;
+  const [ones, others] = [new Set(one.hardware), new Set(other.hardware)];
+  return ones.size > 0 && others.size > 0 && (ones.isSubsetOf(others) || others.isSubsetOf(ones));
 }
 
 /**

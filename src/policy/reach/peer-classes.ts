@@ -10,7 +10,7 @@ import type {
   ResolvedPolicy,
   ResolvedProfile,
 } from '../resolved-policy.ts';
-import { AddressIndex } from './address-index.ts';
+import { AddressIndex } from '../../net/address-index.ts';
 import { describeRegion, outsideRegions } from './outside-regions.ts';
 import { factsOf, type RuleFacts, type TermNet } from './rule-terms.ts';
 

@@ -19,6 +19,7 @@ type HostCode = FirewallFault['code'] | FullTable['code'];
 const HOST_SEVERITIES: Readonly<Record<HostCode, Severity>> = { ...FIREWALL_SEVERITIES, ...FULL_TABLE_SEVERITIES };
 const HOST_EXPECTED: Readonly<Record<HostCode, string>> = {
   'kernel/forward-dropped': 'a host firewall that accepts forwarded packets of pods',
+  'kernel/outside-dropped': 'a host firewall that accepts connections between pods and addresses outside the pools',
   'kernel/tunnel-dropped':
     'a host firewall that accepts packets of tunnels from and to other nodes, where a pool has a tunnel',
   'kernel/bgp-dropped': 'a host firewall that accepts BGP from and to other nodes, where a pool is in BGP mode',
@@ -30,6 +31,7 @@ const HOST_EXPECTED: Readonly<Record<HostCode, string>> = {
 
 export const FIREWALL_CHECKS: readonly Check<Pick<KernelFacts, 'firewall'>>[] = [
   firewallCheck('kernel/forward-dropped'),
+  firewallCheck('kernel/outside-dropped'),
   firewallCheck('kernel/tunnel-dropped'),
   firewallCheck('kernel/bgp-dropped'),
   {

@@ -143,6 +143,7 @@ describe('doctor checks of the kernel', () => {
   expectEachCheck(KERNEL_CHECKS, KERNEL, {
     forwarding: sysctl('ipv4/ip_forward', '0'),
     'forward-dropped': dropped('kernel/forward-dropped'),
+    'outside-dropped': dropped('kernel/outside-dropped'),
     'tunnel-dropped': dropped('kernel/tunnel-dropped'),
     'bgp-dropped': dropped('kernel/bgp-dropped'),
     'flows-full': full('kernel/flows-full'),

@@ -13,22 +13,24 @@ interface LeftOverPorts {
   readonly tables: Pick<PacketTables, 'list' | 'listIpSets'>;
 }
 
-/**
- * Finds what other network plugins have left on this node: nothing while the configuration of another plugin is in the folder, which
- * then uses these. @throws kernel/failed
- */
+/** Finds what other network plugins have left on this node, except for those that a configuration in the folder uses. @throws kernel/failed */
 export async function readLeftOvers(
   { procDir, tables }: LeftOverPorts,
   given: { readonly files: readonly ConfFile[]; readonly listed?: readonly HostTable[] },
   signal: AbortSignal,
 ): Promise<readonly LeftOver[]> {
-  if (given.files.some(({ isOurs }) => !isOurs)) return [];
-  return findLeftOvers({
+  const found = {
     devices: await readDevices(procDir),
     tables: given.listed ?? (await unlessRefused(tables.list(signal))),
     sets: await unlessRefused(tables.listIpSets(signal)),
     pins: (await Promise.all(PIN_FOLDERS.map(async (folder) => listOrNone(join(procDir, '1/root', folder))))).flat(),
-  });
+  };
+  return findLeftOvers(found, new Set(given.files.flatMap(configuredBy)));
+}
+
+/** Returns types and bridges that the configuration names, also those of plugins that a plugin such as multus calls. */
+function configuredBy({ text = '' }: ConfFile): readonly string[] {
+  return [...text.matchAll(/"(?:type|bridge)"\s*:\s*"([^"]*)"/g)].map(([, name = '']) => name);
 }
 
 /** The same for a folder that was not read yet. */

@@ -9,7 +9,7 @@ import { type Family, tryParseAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { isHostAddress } from '../../../routing/detect-address.ts';
 import { endsOf } from '../../../routing/node-ends.ts';
-import { modeOf } from '../../../routing/pool-modes.ts';
+import { isDirect, modeOf } from '../../../routing/pool-modes.ts';
 import { tunnelKind } from '../../../routing/tunnels.ts';
 import type { Sources } from './sources.ts';
 
@@ -39,6 +39,7 @@ export async function readNodeTraffic(
     ),
     peers: nodes === undefined || name === undefined ? undefined : addressesOf(nodes, name),
     tunnels: routed.flatMap(({ cidr, mode }) => (mode.kind === 'bgp' ? [] : [tunnelKind(mode.kind, cidr.base.family)])),
+    direct: new Set(routed.filter(({ mode }) => isDirect(mode)).map(({ cidr }) => cidr.base.family)),
     bgpPort: routed.some(({ mode }) => mode.kind === 'bgp') ? await readBgpPort(sources, name ?? '') : undefined,
   };
 }

@@ -105,7 +105,7 @@ describe('node install', () => {
     expect(err).toContain(
       'kube-router has left 1 set of ipset ("kube-router-node-ips"). Remove it, as docs/migration.md',
     );
-    await put('conf/20-kube-router.conflist', '{"plugins": [{"type": "bridge"}]}');
+    await put('conf/20-kube-router.conflist', '{"plugins": [{"type": "bridge", "bridge": "kube-bridge"}]}');
     expect((await install()).err).toBe('');
   });
 

@@ -1,6 +1,12 @@
 import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
 import type { AgentQuestion } from '../../../install/host/host-ports.ts';
-import type { Context } from '../ports.ts';
+import type { CtlPorts } from '../ports.ts';
+
+/** What it takes to ask. */
+export interface Asking {
+  readonly ports: Pick<CtlPorts, 'askAgent' | 'machine'>;
+  readonly signal: AbortSignal;
+}
 
 interface Asked {
   /** Socket of the agent; that of this machine by default. */
@@ -10,7 +16,7 @@ interface Asked {
 
 /** Sends a question to the agent of this node and returns its decoded answer. @throws agent/unreachable, agent/protocol */
 export async function askAgentOfNode<T>(
-  { ports, signal }: Pick<Context, 'ports' | 'signal'>,
+  { ports, signal }: Asking,
   { socket = ports.machine.socketPath, question }: Asked,
   read: (text: string) => T | undefined,
 ): Promise<T> {

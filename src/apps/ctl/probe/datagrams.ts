@@ -10,28 +10,30 @@ export interface UdpTarget {
 }
 
 const HEADERS = { 4: 20 + 8, 6: 40 + 8 };
-/** Where no interface tells its MTU. */
-const SMALLEST_MTU = 1280;
+/** The MTU where that of the interface cannot be read, in bytes: every network has it that carries IPv6. */
+const UNREAD_MTU = 1280;
 
 /** Returns the bytes of the IP and UDP headers of a packet to the target. */
 export function headerBytes({ host }: UdpTarget): number {
   return HEADERS[familyOf(host)];
 }
 
-/** Returns the MTU of the interface of the default route, in bytes: the size of a packet that fills it. */
-export async function interfaceMtu({ host }: UdpTarget): Promise<number> {
-  const name = await defaultInterface(familyOf(host));
-  const mtu = name === undefined ? Number.NaN : Number(await textOf(`/sys/class/net/${name}/mtu`));
-  return mtu >= SMALLEST_MTU ? mtu : SMALLEST_MTU;
+/** Returns the MTU of the interface of the default route, in bytes: the size of a packet that fills it. Takes files from `read`. */
+export async function interfaceMtu({ host }: UdpTarget, read: ReadFile = textOf): Promise<number> {
+  const name = await defaultInterface(familyOf(host), read);
+  const mtu = name === undefined ? 0 : Number(await read(`/sys/class/net/${name}/mtu`));
+  return mtu > 0 ? mtu : UNREAD_MTU;
 }
+
+type ReadFile = (path: string) => Promise<string>;
 
 function familyOf(host: string): Family {
   return isIPv6(host) ? 6 : 4;
 }
 
 /** Other interfaces of a pod, such as those that kernel modules add to every network namespace, have other MTUs. */
-async function defaultInterface(family: 4 | 6): Promise<string | undefined> {
-  const lines = (await textOf(family === 4 ? '/proc/net/route' : '/proc/net/ipv6_route'))
+async function defaultInterface(family: Family, read: ReadFile): Promise<string | undefined> {
+  const lines = (await read(family === 4 ? '/proc/net/route' : '/proc/net/ipv6_route'))
     .split('\n')
     .map((line) => line.trim().split(/\s+/));
   const isDefault = (line: readonly string[]): boolean =>

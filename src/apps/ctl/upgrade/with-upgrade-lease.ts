@@ -1,4 +1,4 @@
-import { timeLimit } from '../../../base/clock.ts';
+import { stopwatch, timeLimit } from '../../../base/clock.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../../install/cluster/names.ts';
 import type { Store } from '../../../datastore/store.ts';
@@ -34,10 +34,10 @@ export async function withUpgradeLease<T>(
   });
   if (!(await acquire(lease, session))) return work(session);
   const [lost, over] = [new AbortController(), new AbortController()];
-  let heldFromMs = clock.monotonic();
+  let heldForMs = stopwatch(clock);
   const renew = async (signal: AbortSignal): Promise<void> => {
-    const startMs = clock.monotonic();
-    if (!lost.signal.aborted && (await lease.hold(signal))) heldFromMs = startMs;
+    const ageMs = stopwatch(clock);
+    if (!lost.signal.aborted && (await lease.hold(signal))) heldForMs = ageMs;
     else lost.abort(await inProgress(lease, 'has taken over'));
     lost.signal.throwIfAborted();
   };
@@ -50,7 +50,7 @@ export async function withUpgradeLease<T>(
     }
   })();
   const fence = async (signal: AbortSignal): Promise<void> => {
-    if (lost.signal.aborted || clock.monotonic() - heldFromMs > FRESH_MS) await renew(signal);
+    if (lost.signal.aborted || heldForMs() > FRESH_MS) await renew(signal);
   };
   try {
     await using api = openApi(access, fence);

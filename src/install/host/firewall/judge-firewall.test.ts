@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parseCidr } from '../../../net/cidr.ts';
-import { parseAddress } from '../../../net/address.ts';
+import { type Family, parseAddress } from '../../../net/address.ts';
 import type { FilterRule, HostFilter } from './host-filter.ts';
-import { type FirewallJudgement, judgeFirewall } from './judge-firewall.ts';
+import { FIREWALL_SEVERITIES, type FirewallJudgement, judgeFirewall } from './judge-firewall.ts';
 import type { NodeTraffic } from './traffic.ts';
 
 const POOLS = ['10.65.0.0/16', 'fd00:65::/48'].map(parseCidr);
@@ -12,12 +12,21 @@ const NODE: NodeTraffic = {
   own: new Map([[4, { address: parseAddress('192.0.2.11'), device: 'eth0' }]]),
   peers: ['192.0.2.12', '192.0.2.200'].map(parseAddress),
   tunnels: [],
+  direct: new Set([4, 6]),
   bgpPort: undefined,
 };
 const BOTH: readonly FilterRule[] = [
   { matches: ['iifname npl*'], action: 'accept' },
   { matches: ['oifname npl*'], action: 'accept' },
 ];
+
+const STATEFUL: readonly FilterRule[] = [{ matches: ['state established related'], action: 'accept' }];
+const FROM_PODS: readonly FilterRule[] = [
+  { matches: ['iifname npl*'], action: 'accept' },
+  { matches: ['iifname vxlan.netplug'], action: 'accept' },
+];
+const AMONG_PODS: FilterRule = { matches: ['saddr 10.65.0.0/16', 'daddr 10.65.0.0/16'], action: 'accept' };
+const TUNNELLED = { tunnels: ['vxlan4'], direct: new Set<Family>() } as const;
 
 function judge(filter: HostFilter, more: Partial<NodeTraffic> = {}): FirewallJudgement {
   return judgeFirewall({ filters: [filter], unread: [] }, { ...NODE, ...more });
@@ -80,6 +89,51 @@ describe('filters of forwarded packets', () => {
     ['everything accepted', filterWith([{ matches: [], action: 'accept' }])],
   ])('are not reported with %s', (_what, filter) => {
     expect(judge(filter)).toEqual({ faults: [], unread: [] });
+  });
+
+  it.each([
+    ['connections to pods from', '-o npl+', [...STATEFUL, ...FROM_PODS]],
+    ['connections of pods to', '-i npl+', [AMONG_PODS, ...BOTH.slice(1)]],
+    ['connections between pods and', '-i npl+ -j ACCEPT && iptables-nft -I FORWARD -o npl+', [AMONG_PODS]],
+    ['connections between pods and', '-i npl+ -j ACCEPT && iptables-nft -I FORWARD -o npl+', FROM_PODS],
+  ])('are a warning where pods reach one another: it drops %s addresses outside the pools', (what, options, rules) => {
+    expect(judge(filterWith(rules), TUNNELLED)).toEqual({
+      faults: [
+        {
+          code: 'kernel/outside-dropped',
+          found: `chain FORWARD of table "ip filter" drops ${what} addresses outside the pools`,
+          remedy:
+            'If pods or Services need them, accept these packets now, and configure the firewall to make that permanent',
+          command: `iptables-nft -I FORWARD ${options} -j ACCEPT`,
+        },
+      ],
+      unread: [],
+    });
+    expect(FIREWALL_SEVERITIES['kernel/outside-dropped']).toBe('warning');
+  });
+
+  it('are from pods of other nodes by tunnels, and by the uplink without', () => {
+    const [uplink, nothing] = [['iifname eth0'], ['iifname eth9']].map((matches) =>
+      filterWith([...STATEFUL, ...BOTH.slice(0, 1), { matches, action: 'accept' }]),
+    ) as [HostFilter, HostFilter];
+    expect(judge(uplink)).toEqual({ faults: [], unread: [] });
+    for (const [filter, more] of [
+      [uplink, TUNNELLED],
+      [nothing, TUNNELLED],
+      [nothing, {}],
+    ] as const)
+      expect(judge(filter, more).faults).toMatchObject([{ code: 'kernel/forward-dropped' }]);
+    expect(judge(nothing, { ...TUNNELLED, peers: [] }).faults).toMatchObject([{ code: 'kernel/outside-dropped' }]);
+  });
+
+  it('are not known from outside where marks or translations may be accepted', () => {
+    for (const match of ['?', 'status any'])
+      expect(judge(filterWith([...STATEFUL, ...FROM_PODS, { matches: [match], action: 'accept' }]), TUNNELLED)).toEqual(
+        {
+          faults: [],
+          unread: [expect.stringContaining('conditions that are not read')],
+        },
+      );
   });
 
   it('are reported with the chain for rules of administrators, and the setting of ufw', () => {
@@ -214,6 +268,30 @@ describe('filters of what a node receives', () => {
     expect(judge(one, VXLAN).faults.map(({ found }) => found)).toEqual([
       'chain INPUT of table "ip filter" drops VXLAN (UDP 4789) from 192.0.2.200',
     ]);
+  });
+
+  it.each([
+    ['one rule for all', (nodes: readonly string[]) => [nodes.join(' ')]],
+    ['a rule for each', (nodes: readonly string[]) => nodes],
+  ])('name the node that a list of thousands lacks, with %s', (_what, listsOf) => {
+    const peers = Array.from({ length: 5000 }, (_, index) => `198.18.${String(index >> 8)}.${String(index & 255)}`);
+    const rules = listsOf(peers.toSpliced(4000, 1)).map((list): FilterRule => ({
+      matches: [`saddr ${list}`],
+      action: 'accept',
+    }));
+    const { faults } = judge(inputWith(rules), { ...VXLAN, peers: peers.map(parseAddress) });
+    expect(faults.map(({ found }) => found)).toEqual([
+      'chain INPUT of table "ip filter" drops VXLAN (UDP 4789) from 198.18.15.160',
+    ]);
+  });
+
+  it('are not known for tunnels where packets without tracking are accepted', () => {
+    const untracked = inputWith([{ matches: ['state established related untracked'], action: 'accept' }]);
+    for (const tunnel of ['vxlan4', 'ipip4'] as const)
+      expect(judge(untracked, { tunnels: [tunnel] })).toEqual({
+        faults: [],
+        unread: [expect.stringContaining('states of connections')],
+      });
   });
 
   it('are judged for IP-in-IP, whose packets are answers to what this node sends, and for BGP', () => {

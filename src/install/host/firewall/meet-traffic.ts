@@ -1,19 +1,23 @@
 import { type Address, tryParseAddress } from '../../../net/address.ts';
+import type { AddressIndex } from '../../../net/address-index.ts';
 import { type Cidr, cidrSize, tryReadCidr } from '../../../net/cidr.ts';
-import type { NeededTraffic } from './traffic.ts';
+import type { NeededTraffic, TrafficKind } from './traffic.ts';
 
 /** Whether packets match; a text says what is not known. */
 export type Answer = boolean | string;
 
 const SPECIAL = 'conditions that are not read';
-/** States that packets of a connection have before an answer. */
-const NEW = 'new';
+/** States that packets of tunnels may have, too: of IP-in-IP, which has no ports, what this node sends makes what comes an answer. */
+const TUNNEL_STATES: Readonly<Partial<Record<TrafficKind, readonly string[]>>> = {
+  vxlan: ['untracked'],
+  ipip: ['untracked', 'established'],
+};
 
 /** Answers whether the traffic has all the matches of a rule, in the form of `FilterRule`. */
 export function meetsAll(matches: readonly string[], traffic: NeededTraffic): Answer {
   let doubt: string | undefined;
   // A state that is not read, and nothing else, is that of answers in nearly all firewalls.
-  if (matches.length > 0 && matches.every((match) => match === 'state ?')) return false;
+  if (matches.length > 0 && matches.every((match) => match === 'state ?')) return traffic.isAnswer === true;
   for (const match of matches) {
     const answer = meets(match, traffic);
     if (answer === false) return false;
@@ -27,10 +31,14 @@ function meets(match: string, traffic: NeededTraffic): Answer {
   const [field = '', ...values] = match.slice(isNegated ? 1 : 0).split(' ');
   if (field === '?' && values.length > 0) return values.join(' ');
   const covered = coverageOf(field, values, traffic);
-  // What packets of pods have not in common is a match of special packets.
   if (covered === undefined)
-    return traffic.kind === 'pods' ? false : field === 'state' ? 'states of connections' : SPECIAL;
+    return isOfSpecial(field, traffic) ? false : field === 'state' ? 'states of connections' : SPECIAL;
   return covered === (isNegated ? 'none' : 'all');
+}
+
+/** What packets have not in common is a match of special packets; marks and translations say of those from outside that they are wanted. */
+function isOfSpecial(field: string, { kind }: NeededTraffic): boolean {
+  return kind === 'pods' || (kind === 'outside' && /^([io]if(name)?|[sd]addr|protocol|[sd]port)$/.test(field));
 }
 
 type Coverage = 'all' | 'some' | 'none';
@@ -48,7 +56,7 @@ function coverageOf(field: string, values: readonly string[], traffic: NeededTra
     case 'iif':
     case 'oif':
       // Loopback is the first link of every host.
-      return traffic.kind !== 'pods' && values.every((index) => index === '1') ? 'none' : undefined;
+      return traffic.hook !== 'forward' && values.every((index) => index === '1') ? 'none' : undefined;
     case 'saddr':
     case 'daddr': {
       const ranges = traffic[field];
@@ -62,7 +70,7 @@ function coverageOf(field: string, values: readonly string[], traffic: NeededTra
     case 'state':
       return stateIn(values, traffic);
     case 'status':
-      return traffic.kind === 'ipip' ? undefined : 'none';
+      return traffic.kind === 'ipip' || traffic.kind === 'outside' ? undefined : 'none';
     case 'daddrtype':
       // Packets of pods are for other hosts, and what nodes receive is for them.
       return allOrNone(values.includes(traffic.hook === 'input' ? 'local' : 'unicast'));
@@ -89,18 +97,18 @@ function isWithin(number: number, value: string): boolean {
   return first !== undefined && last !== undefined && number >= first && number <= last;
 }
 
-/** A packet of a new connection decides. IP-in-IP has no ports: what this node sends makes what comes an answer. */
-function stateIn(values: readonly string[], { kind }: NeededTraffic): Coverage | undefined {
-  if (values.includes('?') || (kind === 'ipip' && values.includes('established') && !values.includes(NEW)))
-    return undefined;
-  return allOrNone(values.includes(NEW));
+/** The state of a connection that begins decides, or of its answers. */
+function stateIn(values: readonly string[], { kind, isAnswer }: NeededTraffic): Coverage | undefined {
+  const isMet = values.includes(isAnswer === true ? 'established' : 'new');
+  const mayBeMet = TUNNEL_STATES[kind]?.some((state) => values.includes(state)) === true;
+  return values.includes('?') || (mayBeMet && !isMet) ? undefined : allOrNone(isMet);
 }
 
-/** Returns a function that answers for many nodes whether their addresses are among those of a match of `saddr` or `daddr`. */
-export function addressTest(match: string): (address: Address) => boolean {
+/** Returns the entries whose addresses are among those of a match of `saddr` or `daddr`. */
+export function entriesIn<T>(match: string, index: AddressIndex<T>): readonly T[] {
   const [, ...values] = match.split(' ');
   const spans = values.map(readSpan).filter((span) => span !== undefined);
-  return (address) => spans.some((span) => contains(span, { first: address, last: address }));
+  return spans.flatMap(({ first, last }) => [...index.between(first, last)]);
 }
 
 function rangesIn(ranges: readonly Cidr[], values: readonly string[]): Coverage | undefined {

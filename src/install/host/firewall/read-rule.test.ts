@@ -176,6 +176,7 @@ describe('a rule of a firewall', () => {
       own: new Map(),
       peers: [],
       tunnels: [],
+      direct: new Set<4 | 6>(),
       bgpPort: undefined,
     };
     const special = { ...filter, rules: { forward: [{ ...rule!, matches: ['?'] }] } };

@@ -8,7 +8,8 @@ import { TUNNELS, type TunnelKind, VXLAN_PORT } from '../../../routing/tunnels.t
 export const FILTERED_HOOKS = ['input', 'forward', 'output'] as const;
 export type FilteredHook = (typeof FILTERED_HOOKS)[number];
 
-export type TrafficKind = 'pods' | 'vxlan' | 'ipip' | 'bgp';
+/** `outside` is between pods and addresses that are none of pods. */
+export type TrafficKind = 'pods' | 'outside' | 'vxlan' | 'ipip' | 'bgp';
 
 /** Packets that a host firewall must let pass, by what they have in common. What is not given differs, or is not known. */
 export interface NeededTraffic {
@@ -22,6 +23,8 @@ export interface NeededTraffic {
   readonly daddr?: readonly Cidr[];
   readonly protocol?: number;
   readonly dport?: number;
+  /** Whether it answers a connection; else it opens one. */
+  readonly isAnswer?: true;
   /** The address of the other node, for sentences. */
   readonly peer?: Address;
 }
@@ -37,35 +40,50 @@ export interface NodeTraffic {
   readonly peers: readonly Address[] | undefined;
   /** Tunnels from which packets arrive. */
   readonly tunnels: readonly TunnelKind[];
+  /** Families of pods whose packets may also arrive without a tunnel. */
+  readonly direct: ReadonlySet<Family>;
   /** TCP port of BGP; undefined where the other nodes do not speak it with this one. */
   readonly bgpPort: number | undefined;
 }
 
+/** All links of pods have the same prefix. */
+export const LINKS = `${HOST_LINK_PREFIX}*`;
 const [TCP, UDP, IPIP] = [6, 17, 4];
-/** Nodes for which a firewall is judged: one that does not tell these apart does not tell others apart either, as a rule. */
-const MOST_PEERS = 64;
 
 /** Returns what the host firewall must let pass. */
 export function trafficOf(node: NodeTraffic): readonly NeededTraffic[] {
   return FAMILIES.flatMap((family) => [...ofPods(node, family), ...betweenNodes(node, family)]);
 }
 
-/** All links of pods have the same prefix. */
-function ofPods({ families, pools }: NodeTraffic, family: Family): readonly NeededTraffic[] {
+/** Packets of pods on other nodes come from a tunnel, or from the uplink. */
+function ofPods(
+  { families, pools, own, peers, tunnels, direct }: NodeTraffic,
+  family: Family,
+): readonly NeededTraffic[] {
   if (!families.has(family)) return [];
-  const link = `${HOST_LINK_PREFIX}*`;
+  const uplink = own.get(family)?.device;
   const ranges = pools.filter(({ base }) => base.family === family);
-  const forwarded = { kind: 'pods', hook: 'forward', family } as const;
+  const known = ranges.length === 0 ? undefined : ranges;
+  const devices = tunnels.filter((kind) => TUNNELS[kind].family === family).map((kind) => TUNNELS[kind].device);
+  const others = peers?.length === 0 ? [] : [...devices, ...(direct.has(family) ? [uplink] : [])];
+  const pods = { kind: 'pods', hook: 'forward', family, saddr: known, daddr: known } as const;
+  const outside = { kind: 'outside', hook: 'forward', family } as const;
   return [
-    { ...forwarded, iifname: link, ...(ranges.length === 0 ? {} : { saddr: ranges }) },
-    { ...forwarded, oifname: link, ...(ranges.length === 0 ? {} : { daddr: ranges }) },
-  ];
+    { ...pods, iifname: LINKS, oifname: LINKS },
+    ...others.flatMap((device) => [
+      { ...pods, iifname: device, oifname: LINKS },
+      { ...pods, iifname: LINKS, oifname: device },
+    ]),
+    { ...outside, iifname: LINKS, oifname: uplink, saddr: known },
+    { ...outside, iifname: uplink, oifname: LINKS, daddr: known, isAnswer: true as const },
+    { ...outside, iifname: uplink, oifname: LINKS, daddr: known },
+  ].map(defined);
 }
 
 function betweenNodes({ own, peers, tunnels, bgpPort }: NodeTraffic, family: Family): readonly NeededTraffic[] {
   const kinds = new Set(tunnels.filter((kind) => TUNNELS[kind].family === family).map(packetsOf));
   const packets = [...kinds, ...(bgpPort === undefined ? [] : (['bgp'] as const))];
-  const theirs = peers?.filter((address) => address.family === family).slice(0, MOST_PEERS) ?? [undefined];
+  const theirs = peers?.filter((address) => address.family === family) ?? [undefined];
   const { address, device } = own.get(family) ?? {};
   const here = address && [hostCidr(address)];
   return packets.flatMap((kind) =>

@@ -12,6 +12,7 @@ const NODE: NodeTraffic = {
   own: new Map([[4, { address: parseAddress('192.0.2.11'), device: 'eth0' }]]),
   peers: [parseAddress('192.0.2.12')],
   tunnels: ['vxlan4'],
+  direct: new Set(),
   bgpPort: 179,
 };
 const chain = (hook: string, policy: 'accept' | 'drop'): HostChain => ({

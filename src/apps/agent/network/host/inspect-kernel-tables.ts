@@ -8,7 +8,7 @@ const EVERY_MS = 30_000;
 /** Finds tables of the kernel that are full or soon will be. */
 export function kernelTableInspection(ports: {
   readonly procDir: string;
-  readonly host: Pick<HostNetwork, 'listPeers'>;
+  readonly host: Pick<HostNetwork, 'listPeers' | 'listPodLinks'>;
 }): HostInspection {
   let before: KernelTables | undefined;
   return {

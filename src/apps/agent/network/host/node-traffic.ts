@@ -5,7 +5,7 @@ import type { Family } from '../../../../net/address.ts';
 import type { ClusterState } from '../../../../routing/cluster-state.ts';
 import { isHostAddress } from '../../../../routing/detect-address.ts';
 import type { OwnAddress } from '../../../../routing/plan-hops.ts';
-import { isByBgp, openTunnels } from '../../../../routing/pool-modes.ts';
+import { isByBgp, isDirect, openTunnels } from '../../../../routing/pool-modes.ts';
 
 /** Returns what passes between the node, its pods and the other nodes. */
 export function nodeTraffic(
@@ -22,6 +22,7 @@ export function nodeTraffic(
     own: new Map([...own].map(([family, each]) => [family, { address: each.address, device: uplinkOf(each) }])),
     peers: others.flatMap((name) => [...state.endsOf(name).addresses.values()]),
     tunnels: [...new Set(pools.flatMap(openTunnels))],
+    direct: new Set(pools.filter(({ open }) => open.some(isDirect)).map(({ cidr }) => cidr.base.family)),
     bgpPort: bgp.isMeshEnabled && pools.some(isByBgp) ? bgp.listenPort : undefined,
   };
 }

@@ -1,7 +1,7 @@
-import { type Address, bitsOf } from '../../net/address.ts';
-import type { Cidr } from '../../net/cidr.ts';
+import type { Address } from './address.ts';
+import { type Cidr, cidrSize } from './cidr.ts';
 
-/** Finds the entries whose address is in a CIDR, without a pass over all of them. */
+/** Finds the entries whose address is in a CIDR or a range, without a pass over all of them. */
 export class AddressIndex<T> {
   readonly #sorted: readonly { readonly address: Address; readonly entry: T }[];
 
@@ -9,11 +9,15 @@ export class AddressIndex<T> {
     this.#sorted = entries.toSorted((a, b) => compareAddresses(a.address, b.address));
   }
 
-  *within({ base, prefixBits }: Cidr): Generator<T> {
-    const end = base.value + (1n << BigInt(bitsOf(base.family) - prefixBits));
-    for (let at = this.#firstFrom(base); at < this.#sorted.length; at += 1) {
+  within(cidr: Cidr): Generator<T> {
+    const { family, value } = cidr.base;
+    return this.between(cidr.base, { family, value: value + cidrSize(cidr) - 1n });
+  }
+
+  *between(first: Address, last: Address): Generator<T> {
+    for (let at = this.#firstFrom(first); at < this.#sorted.length; at += 1) {
       const found = this.#sorted[at];
-      if (found === undefined || found.address.family !== base.family || found.address.value >= end) return;
+      if (found === undefined || compareAddresses(found.address, last) > 0) return;
       yield found.entry;
     }
   }
