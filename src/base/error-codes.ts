@@ -82,7 +82,7 @@ export const ERRORS = {
   'upgrade/packets-lost': transient(187, 1, 'Packets between pods were lost while the cluster was upgraded, which has stopped.'),
   'upgrade/in-progress': transient(188, 75, 'Another call of the tool changes the release of this cluster, perhaps from another machine.'),
   'install/incomplete': transient(11, 69, 'No agent accepts the call, and the standalone program cannot be executed.'),
-  'install/refused': permanent(168, 69, 'A check before an installation in a cluster failed, or the API server refused an object of it.'),
+  'install/refused': permanent(168, 69, 'A check before an installation in a cluster failed, the API server refused an object of it, or netplug-operator its spec.'),
   'install/not-ready': transient(169, 75, 'Timed out while waiting for programs or nodes of an installation in a cluster, or a connection of the probe failed.'),
   'agent/unreachable': transient(170, 69, 'No agent of this node listens on its socket, or the agent closed the connection without an answer.'),
   'agent/socket-unusable': permanent(171, 73, 'The agent cannot listen on its socket: the folder belongs to another user or cannot be written.'),

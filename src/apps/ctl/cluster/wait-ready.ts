@@ -1,5 +1,7 @@
 import { NetplugError } from '../../../base/errors.ts';
+import { visibleText } from '../../../base/visible-text.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
+import { isRecord } from '../../../model/read-schema.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
@@ -22,7 +24,11 @@ export function workloadLag(object: Manifest): string | undefined {
 
 /** Returns why a condition is not True; undefined when it is. */
 function conditionLag(object: ApiObject, type: string): string | undefined {
-  if (isConditionTrue(object, type)) return undefined;
+  return isConditionTrue(object, type) ? undefined : conditionText(object, type);
+}
+
+/** Says what the condition does, or Degraded when that is True. */
+function conditionText(object: ApiObject, type: string): string {
   const degraded = isConditionTrue(object, 'Degraded') ? 'Degraded' : type;
   const why = findCondition(object, degraded);
   return why === undefined ? 'no status yet' : `${why.reason === '' ? why.type : why.reason}: ${why.message}`;
@@ -83,16 +89,45 @@ export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName)
   });
 }
 
-/** Waits until the operator reports that its installation is available. */
-export async function waitForInstallation(run: PodRun): Promise<void> {
+/**
+ * Waits until the operator has carried out the spec of its installation, `as-configured`, and until that is available as well.
+ * @throws install/refused when the operator refuses the spec, install/not-ready
+ */
+export async function waitForInstallation(run: PodRun, until: 'as-configured' | 'available'): Promise<void> {
   const reportedError = agentErrors(run);
   await waitFor(run, 'installation', async () => {
     const found = await findObject(run.api, referenceTo('Installation', { name: INSTALLATION_NAME }), run.signal);
-    const open = found === undefined ? 'missing' : conditionLag(found, 'Available');
+    const available = (object: ApiObject): string | undefined =>
+      until === 'available' ? conditionLag(object, 'Available') : undefined;
+    const open = found === undefined ? 'missing' : (specLag(found) ?? available(found));
     // Degraded has the errors of agents as well; this one ends a wait that they would not let end.
     if (open !== undefined) await reportedError();
     return open;
   });
+}
+
+/** Returns how far the operator is with the spec; undefined when every component is as configured. @throws install/refused */
+function specLag(installation: ApiObject): string | undefined {
+  const observed = generationIn(installation['status'], 'observedGeneration');
+  if (observed === undefined) return conditionText(installation, 'Progressing');
+  if (observed < (generationIn(installation.metadata, 'generation') ?? 0))
+    return 'the operator has not read the change yet';
+  const progressing = findCondition(installation, 'Progressing');
+  if (progressing?.reason === 'AsConfigured') return undefined;
+  const text = conditionText(installation, 'Progressing');
+  if (progressing?.status !== 'False') return text;
+  throw new NetplugError(
+    'install/refused',
+    `Cannot carry out the Installation: netplug-operator refuses it: ${visibleText(text)}`,
+    {
+      hint: 'Correct the field that it names; "kubectl get installation default -o yaml" shows the whole status',
+    },
+  );
+}
+
+function generationIn(holder: unknown, field: 'generation' | 'observedGeneration'): number | undefined {
+  const found = isRecord(holder) ? holder[field] : undefined;
+  return typeof found === 'number' ? found : undefined;
 }
 
 /** Waits until every node with Linux is ready, and returns their names. */

@@ -311,7 +311,7 @@ async function awaitOperator(parts: UpgradeRun): Promise<void> {
         hint: 'See "kubectl describe installation default" and the log of the operator; then run the command again',
       }),
   );
-  await waitForInstallation(run);
+  await waitForInstallation(run, 'available');
   await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
 }
 
