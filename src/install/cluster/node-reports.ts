@@ -14,7 +14,7 @@ import type { NodeState } from '../../kube/status/node-state.ts';
 
 export const NODE_REPORTS = { group: 'netplug.io', version: 'v3', plural: 'nodereports' } as const;
 const WITH_PROBLEMS = { labelSelector: PROBLEMS_LABEL } as const;
-/** What the operator follows. Warnings of many nodes, which a tenant may cause, are read with its next run. */
+/** What the operator follows. Warnings of many nodes, which a tenant may cause, and texts that change, are read with its next run. */
 export const WITH_ERRORS = { labelSelector: `${PROBLEMS_LABEL}=error` } as const;
 
 const SHOWN = 3;
