@@ -10,7 +10,7 @@ import { findCondition, isConditionTrue } from '../../../kube/status/conditions.
 import { readNodes } from '../../../kube/status/node-state.ts';
 import { podState } from '../../../kube/status/pod-state.ts';
 import { workloadState } from '../../../kube/status/workload-state.ts';
-import { agentErrors } from './agent-errors.ts';
+import { agentErrors, withReported } from './agent-errors.ts';
 import { firstLine, imageWatch, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
@@ -68,12 +68,17 @@ export interface WorkloadName {
   readonly name: string;
 }
 
+export interface AwaitedWorkload extends WorkloadName {
+  /** Release of the agents whose errors end the wait; that of this tool unless given. */
+  readonly release?: string;
+}
+
 /** Waits until the workload runs everywhere. Fails early when its image cannot be pulled, or agents report a lasting error. */
-export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName): Promise<void> {
+export async function waitForWorkload(run: PodRun, { kind, name, release }: AwaitedWorkload): Promise<void> {
   const { api, clock, signal } = run;
   const refuseWithoutImage = imageWatch(clock);
   const reportedError =
-    name === AGENT_SET ? agentErrors(run) : async (): Promise<undefined> => Promise.resolve(undefined);
+    name === AGENT_SET ? agentErrors(run, release) : async (): Promise<undefined> => Promise.resolve(undefined);
   await waitFor(run, name, async () => {
     const found = await findObject(api, systemObject(kind, name), signal);
     const open = found === undefined ? 'missing' : workloadLag(found);
@@ -83,7 +88,7 @@ export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName)
     refuseWithoutImage(states);
     const failing = states.find(({ phase, reason }) => phase !== 'ready' && reason !== undefined);
     const reported = await reportedError();
-    if (reported !== undefined) return `${open}; ${reported}`;
+    if (reported !== undefined) return withReported(open, reported);
     if (failing?.reason === undefined) return open;
     return `${open}; ${failing.node === '' ? failing.name : failing.node}: ${firstLine(failing.reason)}`;
   });
