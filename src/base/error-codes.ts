@@ -65,7 +65,7 @@ export const ERRORS = {
   'resource/in-use': permanent(154, 69, 'Pods hold addresses of the resource or have interfaces on the node, the orchestrator still has the node, or an agent runs on it.'),
   'resource/not-writable': permanent(155, 69, 'The orchestrator or netplug itself manages the resource; it cannot be written through netplug.'),
   'resource/label-exists': permanent(156, 73, 'The label or annotation has another value, and overwriting was not requested.'),
-  'resource/owned': permanent(158, 69, 'The Installation decides these fields of the resource, and the operator would write them back.'),
+  'resource/owned': permanent(158, 69, 'The Installation decides these fields of the resource, or whether there is a pool, and the operator would undo the change.'),
   'resource/field-conflict': permanent(157, 69, 'Other writers own fields of the resource that the command would change; each is named with its owner.'),
   'cli/usage': permanent(160, 64, 'The command line is invalid, or a file named on it cannot be read.'),
   'cli/version-mismatch': permanent(162, 79, 'A command that writes is of a different version than the cluster.'),
