@@ -1,4 +1,4 @@
-import type { Address } from '../net/address.ts';
+import type { Address, Family } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
 /** A place of the tree: a CIDR that was added, or where two others part. */
@@ -47,6 +47,11 @@ export class CidrTree {
     return place?.bits === cidr.prefixBits && place.count > 0;
   }
 
+  /** Reports whether the CIDR, or a larger one that it is a part of, was added. */
+  covers(cidr: Cidr): boolean {
+    return this.has(cidr) || this.isWithinAnother(cidr);
+  }
+
   /** Reports whether the CIDR is a part of a larger one that was added. */
   isWithinAnother({ base, prefixBits }: Cidr): boolean {
     const words = this.#wordsOf(base);
@@ -56,6 +61,11 @@ export class CidrTree {
       place = bitAt(words, place.bits) ? place.one : place.zero;
     }
     return false;
+  }
+
+  /** Returns the CIDR if it was added, and otherwise what `directlyWithin` returns. */
+  within(cidr: Cidr): readonly Cidr[] {
+    return this.has(cidr) ? [cidr] : this.directlyWithin(cidr);
   }
 
   /** Returns the largest of the CIDRs that are parts of this one, in order. */
@@ -122,6 +132,13 @@ export class CidrTree {
     else outer.zero = zero ?? one;
     if (zero === undefined && one === undefined) this.#shrink(path);
   }
+}
+
+/** Returns a tree for each family, with the CIDRs. */
+export function treesOf(cidrs: readonly Cidr[] = []): Readonly<Record<Family, CidrTree>> {
+  const trees = { 4: new CidrTree(), 6: new CidrTree() };
+  for (const cidr of cidrs) trees[cidr.base.family].add(cidr);
+  return trees;
 }
 
 function placeAt(words: readonly number[], bits: number): Place {

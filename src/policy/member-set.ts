@@ -1,13 +1,13 @@
-import { type Address, bitsOf, type Family, formatAddress } from '../net/address.ts';
+import { type Address, bitsOf, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr } from '../net/cidr.ts';
-import { CidrTree } from './cidr-tree.ts';
+import { treesOf } from './cidr-tree.ts';
 
 /**
  * CIDRs that several members contribute, as a disjoint list: one within another is hidden while the other is there. A change
  * costs as many steps as a CIDR has bits, and one for each CIDR that it hides or shows again.
  */
 export class MemberSet {
-  readonly #trees: Readonly<Record<Family, CidrTree>> = { 4: new CidrTree(), 6: new CidrTree() };
+  readonly #trees = treesOf();
   #size = 0;
   #listed: readonly Cidr[] | undefined;
   /** Changes of the list since they were last taken. */
@@ -39,8 +39,7 @@ export class MemberSet {
   }
 
   contains(address: Address): boolean {
-    const tree = this.#trees[address.family];
-    return tree.has(hostCidr(address)) || tree.isWithinAnother(hostCidr(address));
+    return this.#trees[address.family].covers(hostCidr(address));
   }
 
   /** Returns the disjoint CIDRs, in order. */

@@ -2,9 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { globalPolicy, hostEndpoint, nodeAt, podOf } from '../../test/support/policy-arbitraries.ts';
 import { NODE, PolicyCluster } from '../../test/support/policy-cluster.ts';
 import type { AnyResource } from '../model/kinds.ts';
+import type { Node } from '../model/node.ts';
 import { parseAddress } from '../net/address.ts';
+import { hostCidr } from '../net/cidr.ts';
 import { evaluateEnd } from './evaluate.ts';
 import { NodeBudget } from './node-budget.ts';
+import { NodeIndex } from './node-index.ts';
+import type { PolicyChange } from './policy-change.ts';
+import { PolicyState } from './policy-state.ts';
 import { RulesetCompiler } from './ruleset/ruleset-compiler.ts';
 
 const NODE_B = nodeAt('b', ['192.0.2.12', '2001:db8::12'], ['10.65.9.1', 'fd00:65:9::1']);
@@ -30,6 +35,14 @@ function verdictOf({ state }: PolicyCluster, from: string): string {
   const destination = parseAddress(DESTINATION[source.family]);
   const packet = { source, destination, protocol: 6, sourcePort: 40_000, destinationPort: 80 };
   return evaluateEnd(state, { endpoint, direction: 'ingress', packet }).verdict;
+}
+
+/** Nodes from 10.1.0.0 on. */
+function manyNodes(count: number): readonly Node[] {
+  return Array.from({ length: count }, (_, at) => {
+    const host = `${String(at >> 8)}.${String(at & 255)}`;
+    return nodeAt(`n${String(at)}`, [`10.1.${host}`], [`10.65.${host}`, `fd00:65::${String(at)}`]) as Node;
+  });
 }
 
 const SET = {
@@ -86,6 +99,40 @@ describe('the tunnel address of a node', () => {
     cluster.remove(nodeAt('c', [], ['', '']));
     const bare = compiler.compile(cluster.state, cluster.remove(NODE_B)).table;
     expect([...bare.sets.values()].flatMap((set) => [...set.elements.keys()])).not.toContain('192.0.2.0/24');
+  });
+
+  it('is found in one look at a list of networks, however many nodes are in them', () => {
+    const index = new NodeIndex();
+    for (const node of manyNodes(100)) index.replace(node.metadata.name, node);
+    let looks = 0;
+    const list = Array.from({ length: 100 }, (_, at) => hostCidr(parseAddress(`10.1.0.${String(at)}`)));
+    const counted = new Proxy(list, {
+      get: (from, key): unknown => {
+        looks += 1;
+        return Reflect.get(from, key);
+      },
+    });
+    expect(index.standInsFor(counted)).toHaveLength(100);
+    expect(looks).toBeLessThan(3 * list.length);
+  });
+
+  it('costs one look at the network sets when many nodes change at once', () => {
+    const changes = manyNodes(500).map((value): PolicyChange => ({
+      kind: 'resource',
+      which: { kind: 'Node', name: value.metadata.name },
+      value,
+    }));
+    const nets = Array.from({ length: 10_000 }, (_, at) => `172.16.${String(at >> 8)}.${String(at & 255)}/32`);
+    const spent = (others: readonly AnyResource[]): number => {
+      const state = new PolicyState();
+      for (const value of others)
+        state.apply([{ kind: 'resource', which: { kind: 'GlobalNetworkSet', name: value.metadata.name }, value }]);
+      const start = process.threadCpuUsage();
+      state.apply(changes);
+      return process.threadCpuUsage(start).user;
+    };
+    spent([]);
+    expect(spent([{ ...SET, spec: { nets } } as AnyResource])).toBeLessThan(20 * spent([]));
   });
 
   it('counts in the budget of the node, so that networks of many nodes cannot fill its kernel', () => {

@@ -2,9 +2,9 @@ import { OneToMany } from '../base/one-to-many.ts';
 import { getOrInsert } from '../base/get-or-insert.ts';
 import { hostAddressesOf, tunnelAddressesOf } from '../model/node-addresses.ts';
 import type { Node } from '../model/node.ts';
-import { type Address, addressKey, type Family } from '../net/address.ts';
-import { type Cidr, cidrContains, hostCidr } from '../net/cidr.ts';
-import { CidrTree } from './cidr-tree.ts';
+import { type Address, addressKey, FAMILIES } from '../net/address.ts';
+import { type Cidr, hostCidr } from '../net/cidr.ts';
+import { treesOf } from './cidr-tree.ts';
 
 /** The addresses of a node in one family. */
 interface NodeEnds {
@@ -18,7 +18,7 @@ interface NodeEnds {
  */
 export class NodeIndex {
   readonly #nodes = new Map<string, readonly NodeEnds[]>();
-  readonly #trees: Readonly<Record<Family, CidrTree>> = { 4: new CidrTree(), 6: new CidrTree() };
+  readonly #trees = treesOf();
   readonly #tunnelsOf = new OneToMany<string, Address>();
   readonly #behind = new OneToMany<string, Address>();
   /** By the list that was asked for: rules ask for theirs with every change of anything. */
@@ -47,14 +47,16 @@ export class NodeIndex {
     return this.#behind.get(addressKey(address));
   }
 
+  /** Costs a step for each CIDR and node, however many CIDRs have the same nodes in them. */
   #find(cidrs: readonly Cidr[]): readonly Cidr[] {
+    if (this.#nodes.size === 0) return [];
+    const asked = treesOf(cidrs);
     const found = new Map<string, Cidr>();
-    for (const cidr of cidrs) {
-      const tree = this.#trees[cidr.base.family];
-      for (const { base } of tree.has(cidr) ? [cidr] : tree.directlyWithin(cidr))
-        for (const tunnel of this.#tunnelsOf.get(addressKey(base)))
-          if (!cidrs.some((each) => cidrContains(each, tunnel))) found.set(addressKey(tunnel), hostCidr(tunnel));
-    }
+    for (const family of FAMILIES)
+      for (const cidr of asked[family].largest())
+        for (const { base } of this.#trees[family].within(cidr))
+          for (const tunnel of this.#tunnelsOf.get(addressKey(base)))
+            if (!asked[family].covers(hostCidr(tunnel))) found.set(addressKey(tunnel), hostCidr(tunnel));
     return [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, cidr]) => cidr);
   }
 

@@ -50,7 +50,7 @@ import {
 import { type OrderedPolicy, policyId, resolvePolicy, resolveProfile } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
 import type { SetContent } from './set-content.ts';
-import { noTouches, type Touches } from './touches.ts';
+import { noTouches, type Touches, unsettleAround } from './touches.ts';
 import { cidrsFor, TrackedSelectors } from './tracked-selectors.ts';
 import { ownerKey, type RuleOwner } from './unusable-rules.ts';
 
@@ -143,6 +143,7 @@ export class PolicyState implements PolicyView {
       }
     }
     this.#settlePolicies(touches);
+    unsettleAround(touches, this.#selectables);
     for (const key of touches.unsettled) {
       try {
         this.#settle(key, touches);
@@ -212,7 +213,7 @@ export class PolicyState implements PolicyView {
   }
 
   #touched(touches: Touches): TouchedPolicy {
-    const { unsettled: _, unsettledPolicies: __, ...rest } = touches;
+    const { unsettled: _, unsettledPolicies: __, ofNodes: ___, ...rest } = touches;
     const touched = { ...rest, selectors: this.#tracked.takeChanges() };
     this.#onTouched?.(touched);
     return touched;
@@ -342,14 +343,12 @@ export class PolicyState implements PolicyView {
     }
   }
 
-  #applyNode(name: string, node: Node | undefined, { nodes, services, unsettled }: Touches): void {
+  #applyNode(name: string, node: Node | undefined, { nodes, services, ofNodes }: Touches): void {
     const changed = this.nodes.replace(name, node);
     if (changed.length === 0) return;
     nodes.add(name);
+    ofNodes.push(...changed);
     for (const service of this.services.having(changed)) services.add(service);
-    for (const [key, { cidrs, endpoint }] of this.#selectables)
-      if (endpoint?.kind !== 'workload' && cidrs.some((cidr) => changed.some((each) => cidrContains(cidr, each))))
-        unsettled.add(key);
   }
 
   #applyPolicy(id: string, change: ChangedResource, touches: Touches): void {

@@ -308,7 +308,7 @@ async function operate(
     installation,
   }: { readonly release: string; readonly nodes: number; readonly installation: ApiObject },
 ): Promise<void> {
-  const { spec } = installation as Json;
+  const { metadata, spec } = installation as Json;
   const settings = settingsOf(spec ?? {}, {
     release,
     variant: 'policy-and-networking',
@@ -331,7 +331,9 @@ async function operate(
     }
   }
   const conditions = [
-    { type: 'Available', status: 'True', reason: 'AllReady', message: '', lastTransitionTime: '2026-01-02T00:00:00Z' },
-  ];
-  await putStatus(api, { collection: INSTALLATIONS, object: installation, status: { conditions } }, never);
+    { type: 'Available', status: 'True', reason: 'Serving' },
+    { type: 'Progressing', status: 'False', reason: 'AsConfigured' },
+  ].map((each) => ({ ...each, message: '', lastTransitionTime: '2026-01-02T00:00:00Z' }));
+  const status = { observedGeneration: metadata.generation, conditions };
+  await putStatus(api, { collection: INSTALLATIONS, object: installation, status }, never);
 }

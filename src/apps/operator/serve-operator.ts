@@ -135,8 +135,11 @@ export class OperatorServer {
   }
 }
 
-/** Everything that an installation consists of or depends on. */
-function watchedKinds(): readonly WatchedKind[] {
+/**
+ * Everything that an installation consists of or depends on. A Node is written again and again without news, and so is a report:
+ * what has changed in one is read with the next run.
+ */
+export function watchedKinds(): readonly WatchedKind[] {
   const own = (kind: string, namespace?: string): WatchedKind => ({
     collection: kindCollection(kind, namespace),
     options: { labelSelector: PART_OF },
@@ -157,7 +160,7 @@ function watchedKinds(): readonly WatchedKind[] {
     { collection: IP_POOLS, options: {}, triggers: 'every change' },
     { collection: NODES, options: {}, triggers: 'count' },
     { collection: SERVICE_CIDRS, options: {}, triggers: 'every change', mayBeUnserved: true },
-    { collection: NODE_REPORTS, options: WITH_ERRORS, triggers: 'every change' },
+    { collection: NODE_REPORTS, options: WITH_ERRORS, triggers: 'count' },
     ...CLUSTER_WIDE_KINDS.map((kind) => own(kind)),
     ...namespaced.map((kind) => own(kind, SYSTEM_NAMESPACE)),
     {

@@ -14,7 +14,7 @@ import type { NodeState } from '../../kube/status/node-state.ts';
 
 export const NODE_REPORTS = { group: 'netplug.io', version: 'v3', plural: 'nodereports' } as const;
 const WITH_PROBLEMS = { labelSelector: PROBLEMS_LABEL } as const;
-/** What the operator follows. Warnings of many nodes, which a tenant may cause, are read with its next run. */
+/** What the operator follows. Warnings of many nodes, which a tenant may cause, and texts that change, are read with its next run. */
 export const WITH_ERRORS = { labelSelector: `${PROBLEMS_LABEL}=error` } as const;
 
 const SHOWN = 3;
@@ -55,7 +55,7 @@ export async function readNodeReports(
 
 /**
  * Returns what an installation says of the reports. A report does not count once its Node is gone, nor when its agent has not
- * renewed it. Nodes take turns, and the same problem of several nodes counts once, so that one node hides nothing of others. Pure.
+ * renewed it: that an agent does not run, its pod says. Nodes take turns, and the same problem of several nodes counts once, so that one node hides nothing of others. Pure.
  */
 export function reportedNodes(
   reports: readonly NodeReport[],
@@ -92,8 +92,8 @@ interface Said {
   more: number;
 }
 
-/** That an agent does not run, its pod says. */
-function isRenewed({ reportedAt }: NodeReport['spec'], nowMs: number): boolean {
+/** Reports whether a report tells of the present: its agent has written it again in time. */
+export function isRenewed({ reportedAt }: Pick<NodeReport['spec'], 'reportedAt'>, nowMs: number): boolean {
   return nowMs - Date.parse(reportedAt ?? '') < OUTDATED_MS;
 }
 

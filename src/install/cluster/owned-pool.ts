@@ -40,6 +40,11 @@ export function listedPool({ cni, calicoNetwork }: InstallationSpec, pool: IpPoo
   return listed === undefined ? undefined : { listed, at: `spec.calicoNetwork.ipPools[${String(index)}]` };
 }
 
+/** Reports whether the operator creates a pool of its own choice in a cluster without any pool. */
+export function createsDefaultPool({ cni, calicoNetwork }: InstallationSpec): boolean {
+  return calicoNetwork?.ipPools === undefined && cni?.ipam?.type !== 'HostLocal';
+}
+
 const SET_BY: Readonly<Record<keyof IpPool['spec'], keyof InstallationPool | undefined>> = {
   cidr: 'cidr',
   ipipMode: 'encapsulation',

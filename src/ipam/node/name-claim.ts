@@ -201,7 +201,7 @@ function nameTaken(
     'agent/name-taken',
     `Cannot serve node "${node}": another machine has this name (host name "${hostName}"${where}, last heard of at ${renewedAt})`,
     {
-      hint: `Give each machine a NODENAME of its own. If the other machine is gone, "netplugctl node remove ${node}" (with an orchestrator "kubectl delete node ${node}") frees the name at once; without it this machine takes the name over after ${String(NAME_TIMES.lapseMs / 60_000)} minutes`,
+      hint: `Give each machine a NODENAME of its own. If the other machine is gone, the name is free at once after "netplugctl node remove ${node}" with records in etcd, or "kubectl delete node ${node}" with records in the API; without it this machine takes the name over after ${String(NAME_TIMES.lapseMs / 60_000)} minutes`,
       facts: { node, hostName, address, renewedAt },
     },
   );

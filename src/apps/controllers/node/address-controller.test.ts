@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { lockOf, nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
+import { lockOf, MACHINE, nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { takeSlot } from '../../../../test/support/block-edits.ts';
 import { podOf } from '../../../../test/support/ctl-cluster.ts';
 import { IpamBench } from '../../../../test/support/ipam-bench.ts';
@@ -78,9 +78,12 @@ describe('the addresses of nodes that are gone', () => {
     return resources.map(({ metadata }) => metadata.name);
   };
 
-  it('are released with their records', async () => {
+  it('are released with their records, and so is the name of the machine', async () => {
+    const store = openMemoryStore(database);
+    await store.claimName(nodeName('n1'), { machine: MACHINE, mayReplace: () => false }, never);
     await passes();
     expect(await nodes()).toEqual([]);
+    expect((await store.listResources('NodeReport', never)).resources).toEqual([]);
     expect(database.state().blocks.size).toBe(0);
   });
 

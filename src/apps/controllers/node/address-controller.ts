@@ -32,6 +32,8 @@ const GATHER_MS = 1000;
 const NODES_AT_ONCE = 4;
 /** Maximum number of addresses that are named in one line of the log and in one event. */
 const NAMED = 20;
+/** What is left of a node without addresses, in the order in which it goes. */
+const RECORDS = ['NodeReport', 'Node'] as const;
 
 /**
  * Releases addresses of pods, tunnel devices and nodes that are gone, and blocks and records of those nodes: in full runs, and what
@@ -172,17 +174,23 @@ class AddressCollection implements RunningController {
     });
   }
 
-  /** The record is the last that goes: while it is there, the node is known to have been one of the orchestrator. */
+  /**
+   * The report goes first, and with it the claim of the machine to the name. The record is the last that goes: while it is there, the
+   * node is known to have been one of the orchestrator.
+   */
   async #deleteRecord(node: NodeName, signal: AbortSignal): Promise<void> {
     const { store, live, confirmUnlocked } = this.#ports;
-    const which = { kind: 'Node', name: node } as const;
-    const record = await store.findResource(which, signal);
-    // A node that was made again under the name, since it was retired, has the same record.
-    if (record === undefined || (await live.standingOf(node, signal)) !== 'gone') return;
+    const found = await Promise.all(RECORDS.map(async (kind) => store.findResource({ kind, name: node }, signal)));
+    const records = found.filter((record) => record !== undefined);
+    // A node that was made again under the name, since it was retired, has the same records.
+    if (records.length === 0 || (await live.standingOf(node, signal)) !== 'gone') return;
     await confirmUnlocked(signal);
-    const { resourceVersion } = record.metadata;
     try {
-      await store.deleteResource({ ...which, ...(resourceVersion === undefined ? {} : { resourceVersion }) }, signal);
+      for (const { kind, metadata } of records) {
+        const { resourceVersion } = metadata;
+        const which = { kind, name: node, ...(resourceVersion === undefined ? {} : { resourceVersion }) };
+        await store.deleteResource(which, signal);
+      }
     } catch (cause) {
       if (!isNetplugError(cause, 'resource/changed', 'resource/not-found')) throw cause;
     }

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { MACHINE } from '../../../../test/support/fixtures.ts';
 import { virtualClock } from '../../../base/clock.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { OrchApi } from '../../../kube/orch-api.ts';
@@ -9,23 +10,32 @@ import { agentErrors } from './agent-errors.ts';
 const START = Date.parse('2026-12-01T09:00:00Z');
 const at = (seconds: number): string => new Date(START + seconds * 1000).toISOString();
 
+interface Written {
+  readonly release: string;
+  readonly reportedAt: string;
+  readonly renewedAt?: string;
+  readonly text: string;
+}
+
 /** Looks once a second at what `reportAt` returns, and returns what was shown, and the error that ended it with its second. */
 async function wait(
   seconds: number,
-  reportAt: (second: number) => { readonly release: string; readonly reportedAt: string; readonly text: string },
+  reportAt: (second: number) => Written,
+  of?: string,
 ): Promise<{ readonly shown: readonly string[]; readonly end: unknown; readonly second: number }> {
   const clock = virtualClock(START);
   const { signal } = new AbortController();
   let second = 0;
   const api = {
     list: async () => {
-      const { release, reportedAt, text } = reportAt(second);
+      const { release, reportedAt, renewedAt, text } = reportAt(second);
       const problem: ReportedNodeProblem = { code: 'x', severity: 'error', text, remedy: 'Mend it', since: at(0) };
-      const spec = { release, reportedAt, problems: [problem] };
+      const machine = renewedAt === undefined ? undefined : { ...MACHINE, renewedAt };
+      const spec = { release, reportedAt, problems: [problem], ...(machine === undefined ? {} : { machine }) };
       return Promise.resolve([{ apiVersion: API_VERSION, kind: 'NodeReport', metadata: { name: 'a' }, spec }]);
     },
   } as unknown as OrchApi;
-  const look = agentErrors({ api, clock, signal, onProgress: () => undefined });
+  const look = agentErrors({ api, clock, signal, onProgress: () => undefined }, of);
   const shown = new Set<string>();
   for (; second < seconds; second += 1) {
     try {
@@ -44,24 +54,38 @@ it('shows the error of an agent, and ends the wait with it and its remedy after 
     reportedAt: at(now),
     text: `no route for ${String(now)} s`,
   }));
-  expect(shown[0]).toBe('node "a": no route for 0 s');
+  expect(shown.slice(0, 2)).toEqual(['', 'node "a": no route for 1 s']);
   expect(end).toMatchObject({
     code: 'install/not-ready',
     hint: 'Mend it',
     message: expect.stringContaining('no route'),
   });
-  expect(second).toBe(120);
+  expect(second).toBe(121);
 });
 
 it.each([
-  ['that was there before the wait', { release: VERSION, reportedAt: at(-1) }],
-  ['of an agent of another release, which is being replaced', { release: 'v0.0.1', reportedAt: at(900) }],
-])('leaves out a report %s', async (_, report) => {
-  expect(await wait(300, () => ({ ...report, text: 'no route' }))).toEqual({
-    shown: [''],
-    end: undefined,
-    second: 300,
-  });
+  ['an hour behind', -3600],
+  ['an hour ahead', 3600],
+])('takes an error of before the wait that is renewed each minute, by a clock that is %s', async (_, skew) => {
+  const { shown, second } = await wait(300, (now) => ({
+    release: VERSION,
+    reportedAt: at(skew - 300),
+    renewedAt: at(skew + 60 * Math.floor((now + 30) / 60)),
+    text: 'no route',
+  }));
+  expect(shown).toEqual(['', 'node "a": no route']);
+  expect(second).toBe(150);
+});
+
+it('counts agents of the release that is waited for', async () => {
+  const old = (now: number): Written => ({ release: 'v0.0.1', reportedAt: at(now), text: 'no route' });
+  expect((await wait(300, old)).end).toBeUndefined();
+  expect((await wait(300, old, 'v0.0.1')).end).toMatchObject({ code: 'install/not-ready' });
+});
+
+it('leaves out a report that no agent writes again', async () => {
+  const { shown, end } = await wait(300, () => ({ release: VERSION, reportedAt: at(60), text: 'no route' }));
+  expect({ shown, end }).toEqual({ shown: [''], end: undefined });
 });
 
 it('does not add up errors that change', async () => {

@@ -8,17 +8,22 @@ import { firstLine, type PodRun } from './node-pods.ts';
 const LASTING_MS = 120_000;
 
 /**
- * Returns a function that reads the first error that an agent of this release has reported since, in one line; undefined without
- * one: what is left of agents that are replaced says nothing of the next. @throws
- * install/not-ready with the error and its remedy when it lasts for two minutes
+ * Returns a function that reads the first error of an agent of the release, in one line; undefined without one. A report counts once its
+ * agent has written it since the first call, as it does every minute to renew its name: what is left of agents that are replaced
+ * says nothing of the next. Clocks of nodes are not compared with that of this machine. @throws install/not-ready with the error
+ * and its remedy when it lasts for two minutes
  */
-export function agentErrors({ api, clock, signal }: PodRun): () => Promise<string | undefined> {
+export function agentErrors(
+  { api, clock, signal }: PodRun,
+  release: string = VERSION,
+): () => Promise<string | undefined> {
   const sinceMs = new Map<string, number>();
-  const begun = clock.now();
-  const isOfNow = ({ spec }: NodeReport): boolean =>
-    spec.release === VERSION && Date.parse(spec.reportedAt ?? '') >= begun;
+  let before: ReadonlyMap<string, string> | undefined;
   return async () => {
-    const errors = (await readNodeReports(api, signal, WITH_ERRORS).catch(refused)).filter(isOfNow).flatMap(errorsIn);
+    const reports = await readNodeReports(api, signal, WITH_ERRORS).catch(refused);
+    const first = (before ??= new Map(reports.map((report) => [report.metadata.name, writingOf(report)])));
+    const written = reports.filter((report) => first.get(report.metadata.name) !== writingOf(report));
+    const errors = written.filter(({ spec }) => spec.release === release).flatMap(errorsIn);
     const nowMs = clock.monotonic();
     const names = new Set(errors.map(({ key }) => key));
     for (const key of sinceMs.keys()) if (!names.has(key)) sinceMs.delete(key);
@@ -32,6 +37,16 @@ export function agentErrors({ api, clock, signal }: PodRun): () => Promise<strin
       facts: { node: lasting.node },
     });
   };
+}
+
+/** Returns what a wait shows: what is open, and what an agent reports. */
+export function withReported(open: string, reported: string | undefined): string {
+  return reported === undefined ? open : `${open}; ${reported}`;
+}
+
+/** Tells one writing of a report from another. */
+function writingOf({ spec: { reportedAt = '', machine } }: NodeReport): string {
+  return `${reportedAt} ${machine?.renewedAt ?? ''}`;
 }
 
 interface AgentError {

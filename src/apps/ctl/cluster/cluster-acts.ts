@@ -97,7 +97,7 @@ export const CLUSTER_ACTS: Acts<ClusterAct, ClusterPorts> = {
   },
   'await-installation': {
     text: () => 'until the installation is available',
-    apply: async (_, { run }) => waitForInstallation(run),
+    apply: async (_, { run }) => waitForInstallation(run, 'available'),
   },
   'await-nodes': { text: () => 'until every node is ready', apply: async (_, { run }) => waitForNodes(run) },
   prove: {

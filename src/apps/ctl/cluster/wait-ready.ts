@@ -1,5 +1,7 @@
 import { NetplugError } from '../../../base/errors.ts';
+import { visibleText } from '../../../base/visible-text.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
+import { isRecord } from '../../../model/read-schema.ts';
 import type { ApiObject } from '../../../kube/objects.ts';
 import { findObject } from '../../../kube/objects/apply.ts';
 import { referenceOf, referenceTo } from '../../../kube/objects/reference.ts';
@@ -8,7 +10,7 @@ import { findCondition, isConditionTrue } from '../../../kube/status/conditions.
 import { readNodes } from '../../../kube/status/node-state.ts';
 import { podState } from '../../../kube/status/pod-state.ts';
 import { workloadState } from '../../../kube/status/workload-state.ts';
-import { agentErrors } from './agent-errors.ts';
+import { agentErrors, withReported } from './agent-errors.ts';
 import { firstLine, imageWatch, type PodRun, SYSTEM_PODS } from './node-pods.ts';
 import type { Manifest } from '../../../model/manifest.ts';
 import { type WaitState, waitUntil } from './wait-until.ts';
@@ -22,7 +24,11 @@ export function workloadLag(object: Manifest): string | undefined {
 
 /** Returns why a condition is not True; undefined when it is. */
 function conditionLag(object: ApiObject, type: string): string | undefined {
-  if (isConditionTrue(object, type)) return undefined;
+  return isConditionTrue(object, type) ? undefined : conditionText(object, type);
+}
+
+/** Says what the condition does, or Degraded when that is True. */
+function conditionText(object: ApiObject, type: string): string {
   const degraded = isConditionTrue(object, 'Degraded') ? 'Degraded' : type;
   const why = findCondition(object, degraded);
   return why === undefined ? 'no status yet' : `${why.reason === '' ? why.type : why.reason}: ${why.message}`;
@@ -62,12 +68,17 @@ export interface WorkloadName {
   readonly name: string;
 }
 
+export interface AwaitedWorkload extends WorkloadName {
+  /** Release of the agents whose errors end the wait; that of this tool unless given. */
+  readonly release?: string;
+}
+
 /** Waits until the workload runs everywhere. Fails early when its image cannot be pulled, or agents report a lasting error. */
-export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName): Promise<void> {
+export async function waitForWorkload(run: PodRun, { kind, name, release }: AwaitedWorkload): Promise<void> {
   const { api, clock, signal } = run;
   const refuseWithoutImage = imageWatch(clock);
   const reportedError =
-    name === AGENT_SET ? agentErrors(run) : async (): Promise<undefined> => Promise.resolve(undefined);
+    name === AGENT_SET ? agentErrors(run, release) : async (): Promise<undefined> => Promise.resolve(undefined);
   await waitFor(run, name, async () => {
     const found = await findObject(api, systemObject(kind, name), signal);
     const open = found === undefined ? 'missing' : workloadLag(found);
@@ -77,22 +88,51 @@ export async function waitForWorkload(run: PodRun, { kind, name }: WorkloadName)
     refuseWithoutImage(states);
     const failing = states.find(({ phase, reason }) => phase !== 'ready' && reason !== undefined);
     const reported = await reportedError();
-    if (reported !== undefined) return `${open}; ${reported}`;
+    if (reported !== undefined) return withReported(open, reported);
     if (failing?.reason === undefined) return open;
     return `${open}; ${failing.node === '' ? failing.name : failing.node}: ${firstLine(failing.reason)}`;
   });
 }
 
-/** Waits until the operator reports that its installation is available. */
-export async function waitForInstallation(run: PodRun): Promise<void> {
+/**
+ * Waits until the operator has carried out the spec of its installation, `as-configured`, and until that is available as well.
+ * @throws install/refused when the operator refuses the spec, install/not-ready
+ */
+export async function waitForInstallation(run: PodRun, until: 'as-configured' | 'available'): Promise<void> {
   const reportedError = agentErrors(run);
   await waitFor(run, 'installation', async () => {
     const found = await findObject(run.api, referenceTo('Installation', { name: INSTALLATION_NAME }), run.signal);
-    const open = found === undefined ? 'missing' : conditionLag(found, 'Available');
+    const available = (object: ApiObject): string | undefined =>
+      until === 'available' ? conditionLag(object, 'Available') : undefined;
+    const open = found === undefined ? 'missing' : (specLag(found) ?? available(found));
     // Degraded has the errors of agents as well; this one ends a wait that they would not let end.
     if (open !== undefined) await reportedError();
     return open;
   });
+}
+
+/** Returns how far the operator is with the spec; undefined when every component is as configured. @throws install/refused */
+function specLag(installation: ApiObject): string | undefined {
+  const observed = generationIn(installation['status'], 'observedGeneration');
+  if (observed === undefined) return conditionText(installation, 'Progressing');
+  if (observed < (generationIn(installation.metadata, 'generation') ?? 0))
+    return 'the operator has not read the change yet';
+  const progressing = findCondition(installation, 'Progressing');
+  if (progressing?.reason === 'AsConfigured') return undefined;
+  const text = conditionText(installation, 'Progressing');
+  if (progressing?.status !== 'False') return text;
+  throw new NetplugError(
+    'install/refused',
+    `Cannot carry out the Installation: netplug-operator refuses it: ${visibleText(text)}`,
+    {
+      hint: 'Correct the field that it names; "kubectl get installation default -o yaml" shows the whole status',
+    },
+  );
+}
+
+function generationIn(holder: unknown, field: 'generation' | 'observedGeneration'): number | undefined {
+  const found = isRecord(holder) ? holder[field] : undefined;
+  return typeof found === 'number' ? found : undefined;
 }
 
 /** Waits until every node with Linux is ready, and returns their names. */

@@ -59,7 +59,7 @@ function judge(
   const here = state.local?.nodes.has(allocation.node) === true ? state.local : undefined;
   const link = here === undefined ? undefined : linkOf(here, allocation, endpoint);
   // The owner of a pod may change its annotations, which must not cause the release of an address in use.
-  const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation));
+  const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation.network));
   const leak = (why: string, of?: WorkloadEndpoint): IpamFinding[] => {
     const found = `${who}: ${why}`;
     const use = isStaticPodUid(allocation.podUid) ? 'its static pod may run' : 'the pod exists';
@@ -96,9 +96,11 @@ function judge(
   return leak(`interface "${endpoint.spec.interfaceName}" does not exist on this node`, endpoint);
 }
 
-/** Whether netplug makes the links of the network on this machine, as the kernel shows it. */
-function isServedHere(here: LocalState | undefined, { network }: Allocation): boolean {
-  return here?.links.some(({ owner }) => owner !== undefined && isLinkOf(owner, network)) === true;
+/** Whether netplug makes the links of the network on this machine, or of any network unless given, as the kernel shows it. */
+export function isServedHere(here: LocalState | undefined, network?: string): boolean {
+  return (
+    here?.links.some(({ owner }) => owner !== undefined && (network === undefined || isLinkOf(owner, network))) === true
+  );
 }
 
 /** Whether the holder's pod exists, or may, where endpoints alone prove nothing: the API need not know a static pod. */

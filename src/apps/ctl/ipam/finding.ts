@@ -70,7 +70,7 @@ const CHECKS = {
   'endpoint-without-interface': { severity: 'warning', expected: 'an interface for every endpoint of this node' },
   'endpoint-missing': { severity: 'warning', expected: 'an endpoint for every interface with an address' },
   'endpoint-without-address': { severity: 'warning', expected: 'endpoints whose addresses are assigned in a block' },
-  'pod-without-interface': { severity: 'error', expected: 'an interface of netplug for every running pod' },
+  'pod-without-interface': { severity: 'error', expected: 'an interface for every running pod that netplug connects' },
   'stray-link': { severity: 'warning', expected: 'host interfaces that belong to a pod' },
   'block-fault': { severity: 'error', expected: 'consistent blocks' },
   'block-outside-pools': { severity: 'warning', expected: 'blocks inside pools' },

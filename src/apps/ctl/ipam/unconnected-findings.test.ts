@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { takeSlot } from '../../../../test/support/block-edits.ts';
 import { poolOf } from '../../../../test/support/fixtures.ts';
 import { fromPod } from '../../../model/from-kubernetes/pod.ts';
+import { emptyBlock, type IpBlock } from '../../../model/ip-block.ts';
+import { handleOf, type NodeName } from '../../../model/names.ts';
+import { parseCidr } from '../../../net/cidr.ts';
 import type { IpamState, LocalState } from './finding.ts';
 import { unconnectedFindings } from './unconnected-findings.ts';
 
@@ -21,6 +25,50 @@ const running = (ip: string): LocalState['running'][number] =>
     spec: { nodeName: 'node-a', containers: [] },
     status: { podIPs: [{ ip }, { ip: 'fd00:1::1' }] },
   }).value!;
+const NODE = 'node-a' as NodeName;
+/** The address 10.0.0.1 is held by a pod of the network. */
+const heldIn = (network: string): readonly IpBlock[] => {
+  const attachment = { network, containerId: 'c1', ifName: 'eth0' };
+  const holder = {
+    id: 'a1',
+    handle: handleOf(attachment),
+    node: NODE,
+    ...attachment,
+    at: '',
+    chosenBy: 'netconf',
+  } as const;
+  return [takeSlot(emptyBlock(parseCidr('10.0.0.0/26'), NODE), 1, holder)];
+};
+/** The interface of another pod. */
+const LINK: LocalState['links'][number] = {
+  name: 'npl2',
+  index: 7,
+  mac: 'ee:ee:ee:ee:ee:ee',
+  mtu: 1500,
+  isUp: true,
+  addresses: [],
+  owner: { containerId: 'c2', ifName: 'eth0', network: 'net' },
+};
+const ENDPOINT: IpamState['endpoints'][number] = {
+  version: '1',
+  value: {
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: { name: 'e2' },
+    spec: {
+      orchestrator: 'cni',
+      node: NODE,
+      network: 'net',
+      containerID: 'c2',
+      endpoint: 'eth0',
+      interfaceName: 'npl2',
+      mac: '',
+      ipNetworks: [],
+      profiles: [],
+      ipam: 'netplug-ipam',
+    },
+  },
+};
 const found = (local: Partial<LocalState>, more: Partial<IpamState> = {}): readonly string[] =>
   unconnectedFindings({
     blocks: [],
@@ -29,7 +77,7 @@ const found = (local: Partial<LocalState>, more: Partial<IpamState> = {}): reado
     nodes: [],
     unreadable: [],
     local: {
-      nodes: new Set(['node-a']),
+      nodes: new Set([NODE]),
       links: [],
       attached: new Set(),
       used: new Set(),
@@ -57,12 +105,28 @@ describe('pods without an interface', () => {
     expect(found(local, { pods: new Map() })).toEqual([]);
   });
 
+  const lost = { running: [running('10.0.0.1')] };
+
   it('are those for which the API has an address of a pool to which no interface leads', () => {
-    expect(found({ running: [running('10.0.0.1')] })).toEqual([
+    const blocks = heldIn('net');
+    expect(found({ ...lost, links: [LINK] }, { blocks })).toEqual([
       'ipam/pod-without-interface: pod "shop/web" runs here with 10.0.0.1, to which no interface of this node leads',
     ]);
-    expect(found({ running: [running('10.0.0.1')], used: new Set(['10.0.0.1']) })).toEqual([]);
-    expect(found({ running: [running('192.0.2.1')] })).toEqual([]);
+    expect(found(lost, { blocks, endpoints: [ENDPOINT] })).toHaveLength(1);
+    expect(found({ ...lost, links: [LINK], used: new Set(['10.0.0.1']) }, { blocks })).toEqual([]);
+    expect(found({ running: [running('192.0.2.1')], links: [LINK] }, { blocks })).toEqual([]);
+  });
+
+  it('are not those of a network that another main plugin connects, with or without netplug as address manager', () => {
+    const blocks = heldIn('ptp-net');
+    expect(found(lost, { blocks })).toEqual([]);
+    expect(found({ ...lost, links: [LINK] }, { blocks, endpoints: [ENDPOINT] })).toEqual([]);
+    expect(found(lost)).toEqual([]);
+  });
+
+  it('are those whose records are gone as well, where netplug connects pods', () => {
+    expect(found({ ...lost, links: [LINK] })).toHaveLength(1);
+    expect(found(lost, { endpoints: [ENDPOINT] })).toHaveLength(1);
   });
 
   it('are named once', () => {

@@ -1,9 +1,10 @@
 import { describeUnconnected, UNCONNECTED_REMEDY } from '../../../install/host/unconnected-pods.ts';
 import { visibleText } from '../../../base/visible-text.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
-import { formatAddress } from '../../../net/address.ts';
+import { holderOf } from '../../../model/ip-block.ts';
+import { type Address, formatAddress } from '../../../net/address.ts';
 import { cidrContains, parseCidr } from '../../../net/cidr.ts';
-import { isPodThere } from './attachment-findings.ts';
+import { isPodThere, isServedHere } from './attachment-findings.ts';
 import { type IpamFinding, ipamFinding, type IpamState } from './finding.ts';
 
 /**
@@ -37,14 +38,33 @@ export function unconnectedFindings(state: IpamState): readonly IpamFinding[] {
   );
 }
 
-/** The addresses of a pod in pools of netplug; none when an interface leads to one of them. */
-function unlinked({ local, pools }: IpamState, { spec }: WorkloadEndpoint): readonly string[] {
+/** The addresses of a pod in pools of netplug; none when an interface leads to one of them, or another main plugin connects it. */
+function unlinked(state: IpamState, { spec }: WorkloadEndpoint): readonly string[] {
+  const { local, pools } = state;
   const cidrs = pools.map((pool) => parseCidr(pool.spec.cidr));
   const own = spec.ipNetworks
     .map(parseCidr)
     .filter(({ base, prefixBits }) => cidrs.some((cidr) => cidrContains(cidr, { base, prefixBits })));
   const texts = own.map(({ base }) => formatAddress(base));
-  return texts.some((text) => local?.used.has(text) === true) ? [] : texts;
+  const isLinked = texts.some((text) => local?.used.has(text) === true);
+  return isLinked || !own.some(({ base }) => isConnectedHere(state, base)) ? [] : texts;
+}
+
+/**
+ * Whether netplug, on this machine, connects the network whose pod holds the address. When the record of the address is gone, its
+ * network is not known, and any network that netplug connects here may be it.
+ */
+function isConnectedHere({ blocks, endpoints, local }: IpamState, address: Address): boolean {
+  const network = blocks.map((block) => holderOf(block, address)).find((holder) => holder !== undefined)?.network;
+  return (
+    isServedHere(local, network) ||
+    endpoints.some(
+      ({ value: { spec } }) =>
+        local?.nodes.has(spec.node) === true &&
+        spec.interfaceName !== '' &&
+        (network === undefined || spec.network === network),
+    )
+  );
 }
 
 function nameOf({ metadata, spec }: WorkloadEndpoint): string {

@@ -32,8 +32,9 @@ export const NODE_COMMANDS: readonly Command[] = [
     details: `
 Asks the agent of this node; does not read the datastore. Problems are listed at the end, each with its
 code, what to do, and since when the agent knows it; the exit status is then 1. With --all it asks no
-agent: it lists what each has reported to the datastore, which may be ten minutes old where the time
-does not say otherwise. Colours are used on a terminal only, and never when NO_COLOR is set.`,
+agent: it lists what each has reported to the datastore, which may be ten minutes old. An agent that has
+reported nothing for half an hour is named as silent, with exit status 1 too. Colours are used on a
+terminal only, and never when NO_COLOR is set.`,
     examples: ['netplugctl node status', 'netplugctl node status --all'],
     run: async (context, { options: { all, ...options } }) =>
       all ? showReports(context, options.output) : nodeStatus(context, options),

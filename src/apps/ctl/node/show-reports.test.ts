@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { virtualClock } from '../../../base/clock.ts';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import { MACHINE, nodeOf } from '../../../../test/support/fixtures.ts';
 import { IpamBench } from '../../../../test/support/ipam-bench.ts';
@@ -7,9 +8,10 @@ import type { NodeName } from '../../../model/names.ts';
 
 const since = '2026-12-01T09:00:00Z';
 
-async function run(ipam: IpamBench, argv: string): Promise<Ran> {
+async function run(ipam: IpamBench, argv: string, now = since): Promise<Ran> {
   return callCtl(argv.split(' '), {
     env: { KV_ENDPOINTS: 'http://127.0.0.1:2379' },
+    clock: virtualClock(Date.parse(now)),
     openStore: () => openMemoryStore(ipam.database),
   });
 }
@@ -38,4 +40,29 @@ it('netplugctl node status --all and doctor --cluster show what agents report, a
   expect(examined).not.toContain('node "gone"');
   const listed = JSON.parse((await run(ipam, 'node status --all -o json')).out);
   expect(listed.map(({ node }: { node: string }) => node)).toEqual(['n1', 'n2', 'n3']);
+});
+
+it('netplugctl node status --all and doctor --cluster take no old report for the present', async () => {
+  const ipam = await IpamBench.with(nodeOf('n1'), nodeOf('n2'));
+  const store = openMemoryStore(ipam.database);
+  const report = { release: 'v3.27.0', reportedAt: since };
+  const problems = [{ code: 'network/bgp', severity: 'error', text: 'no session', since }] as const;
+  await store.publishReport('n1' as NodeName, { ...report, problems }, ipam.signal);
+  await store.publishReport('n2' as NodeName, { ...report, problems: [] }, ipam.signal);
+  const [fresh, later] = ['2026-12-01T09:29:59Z', '2026-12-01T09:30:00Z'];
+  expect((await run(ipam, 'doctor --cluster', fresh)).out).toContain('node "n1": no session');
+  const examined = await run(ipam, 'doctor --cluster', later);
+  expect(examined).toMatchObject({
+    status: 1,
+    out: expect.stringContaining(`node "n2": its agent is silent since ${since}`),
+  });
+  expect(examined.out).not.toContain('no session');
+  const { out } = await run(ipam, 'node status --all', later);
+  expect(out).toMatch(/n1 +\? +\? .*silent since/);
+  expect(out).toContain('node n1, before its agent fell silent\n');
+  await store.publishReport('n1' as NodeName, { ...report, problems: [] }, ipam.signal);
+  expect([await run(ipam, 'node status --all', fresh), await run(ipam, 'node status --all', later)]).toMatchObject([
+    { status: 0 },
+    { status: 1 },
+  ]);
 });

@@ -276,14 +276,15 @@ describe('what people only read', () => {
 
 describe('a pool that an Installation lists', () => {
   const OWNED = { 'app.kubernetes.io/managed-by': 'netplug-operator' };
+  const installation = async (spec: object): Promise<void> => {
+    const metadata = { name: 'default' };
+    await store.createResource({ apiVersion: 'netplug.io/v3', kind: 'Installation', metadata, spec } as never, never);
+  };
   const listing = async (more: object = {}): Promise<void> => {
     const { name, ...rest } = { name: 'blue', ...more };
-    const calicoNetwork = { ipPools: [{ cidr: '10.9.0.0/16' }, { cidr: '10.0.0.0/16', name, ...rest }] };
-    const metadata = { name: 'default' };
-    await store.createResource(
-      { apiVersion: 'netplug.io/v3', kind: 'Installation', metadata, spec: { calicoNetwork } } as never,
-      never,
-    );
+    await installation({
+      calicoNetwork: { ipPools: [{ cidr: '10.9.0.0/16' }, { cidr: '10.0.0.0/16', name, ...rest }] },
+    });
   };
   const owned = async (annotations = {}): Promise<void> => {
     await run(['apply', '-f', '-'], pool('blue', '10.0.0.0/16', '  natOutgoing: true\n  vxlanMode: Always\n'));
@@ -325,6 +326,28 @@ describe('a pool that an Installation lists', () => {
     const { err } = await run(['delete', 'ippool', 'blue']);
     expect(err).toContain('Remove spec.calicoNetwork.ipPools[1] from Installation "default" first');
     expect(await show('pool', 'blue')).toMatchObject({ spec: { disabled: false } });
+  });
+
+  it('is not deleted as the last one where the Installation names none, because the operator would create another', async () => {
+    await owned();
+    await installation({});
+    await run(['apply', '-f', '-'], pool('green', '10.1.0.0/16'));
+    expect(await run(['delete', 'ippool', 'green'])).toMatchObject({ status: 0 });
+    for (const mode of [[], ['--dry-run']]) {
+      const { status, err } = await run(['delete', 'ippool', 'blue', ...mode]);
+      expect({ status, err }).toMatchObject({ status: 69, err: expect.stringContaining('this one is the last') });
+      expect(err).toContain('Set spec.calicoNetwork.ipPools of Installation "default" first');
+    }
+    expect(await show('pool', 'blue')).toMatchObject({ spec: { disabled: false } });
+  });
+
+  it.each([
+    ['wants none', { calicoNetwork: { ipPools: [] } }],
+    ['leaves addresses to host-local', { cni: { ipam: { type: 'HostLocal' } } }],
+  ])('is deleted as the last one where the Installation %s', async (_, spec) => {
+    await owned();
+    await installation(spec);
+    expect(await run(['delete', 'ippool', 'blue'])).toMatchObject({ status: 0 });
   });
 
   it.each<[string, () => Promise<void>]>([

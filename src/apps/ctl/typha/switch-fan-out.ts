@@ -1,9 +1,7 @@
 import { NetplugError } from '../../../base/errors.ts';
-import { visibleText } from '../../../base/visible-text.ts';
 import { VERSION } from '../../../base/version.ts';
 import { findObject, mergeInto } from '../../../kube/objects/apply.ts';
 import { referenceTo } from '../../../kube/objects/reference.ts';
-import { findCondition } from '../../../kube/status/conditions.ts';
 import { INSTALLATION_NAME } from '../../../model/installation.ts';
 import { type FanOutMode, fanOutWord } from '../../../model/typha.ts';
 import { isRecord } from '../../../model/read-schema.ts';
@@ -13,7 +11,7 @@ import { usesFanOut } from '../../../upgrade/cluster/uses-fan-out.ts';
 import { confirm, type ConfirmMode } from '../cluster/confirm.ts';
 import { podRun } from '../cluster/node-pods.ts';
 import { refuseFanOut } from '../cluster/refuse-fan-out.ts';
-import { waitFor } from '../cluster/wait-ready.ts';
+import { waitForInstallation } from '../cluster/wait-ready.ts';
 import type { Context, Status } from '../ports.ts';
 import { applyUpgrade } from '../upgrade/apply-upgrade.ts';
 import { AS_INSTALLED, targetReader, type UpgradeSession, withUpgrade } from '../upgrade/open-upgrade.ts';
@@ -70,32 +68,13 @@ async function switchInstallation(
     if (mode === 'ask' && !(await confirm(context, `Switch netplug-typha ${fanOutWord(typha)}?`))) return 1;
     await mergeInto(api, { which, body: { spec: { typha: { mode: typha } } } }, signal);
   }
-  await waitFor(podRun(api, context), 'the operator', async () => {
-    const found = await findObject(api, which, signal);
-    if (found === undefined) return 'the Installation is missing';
-    if (generationIn(found['status'], 'observedGeneration') < generationIn(found.metadata, 'generation'))
-      return 'it has not read the Installation yet';
-    const progressing = findCondition(found, 'Progressing');
-    if (progressing?.status === 'False' && progressing.reason !== 'AsConfigured') throw refusedBy(found);
-    return progressing?.reason === 'AsConfigured' ? undefined : (progressing?.message ?? 'no status yet');
-  });
+  await waitForInstallation(podRun(api, context), 'as-configured');
   io.stdout(`${standing(typha)}\n`);
   if (method === 'chart')
     io.stdout(
       `left for you: set installation.typha.mode=${typha} in the values of the chart: its next upgrade would put the old one back\n`,
     );
   return 0;
-}
-
-function refusedBy(installation: unknown): NetplugError {
-  const { message = 'see its status' } = findCondition(installation, 'Degraded') ?? {};
-  return new NetplugError(
-    'install/refused',
-    `Cannot switch netplug-typha: the operator refuses the Installation: ${visibleText(message)}`,
-    {
-      hint: 'Correct the field that it names; "kubectl get installation default -o yaml" shows the whole status',
-    },
-  );
 }
 
 function standing(typha: FanOutMode): string {
@@ -107,11 +86,6 @@ function standing(typha: FanOutMode): string {
 function modeIn(spec: unknown): FanOutMode {
   const typha = isRecord(spec) ? spec['typha'] : undefined;
   return isRecord(typha) && typha['mode'] === 'Enabled' ? 'Enabled' : 'Disabled';
-}
-
-function generationIn(holder: unknown, field: 'generation' | 'observedGeneration'): number {
-  const found = isRecord(holder) ? holder[field] : undefined;
-  return typeof found === 'number' ? found : 0;
 }
 
 /** The objects of the manifest are those of this tool: another release would be an upgrade. */

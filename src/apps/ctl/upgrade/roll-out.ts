@@ -12,6 +12,7 @@ import { releaseIn } from '../../../model/image-release.ts';
 import { containersIn, recordIn, textIn } from '../../../upgrade/cluster/objects-in.ts';
 import { isWithoutImage, podState, type PodState } from '../../../kube/status/pod-state.ts';
 import type { UpgradeAction } from '../../../upgrade/cluster/upgrade-action.ts';
+import { agentErrors, withReported } from '../cluster/agent-errors.ts';
 import { imageWatch, type PodRun, SYSTEM_PODS } from '../cluster/node-pods.ts';
 import { proveNetwork } from '../cluster/prove-network.ts';
 import { waitForWorkload, workloadLag } from '../cluster/wait-ready.ts';
@@ -64,7 +65,7 @@ export async function tryCanary(
     .map((each) => each.name);
   // The one that was planned may have failed since.
   const [node = planned] = ready.includes(planned) ? [planned] : ready;
-  await replacePod(run, { node, image });
+  await replacePod(run, { node, image, release: target.release });
   if (proof === 'skip') return;
   const upgraded = await nodesWith(run, target.release);
   const others = ready
@@ -169,9 +170,10 @@ async function holdAgents({ api, signal }: Pick<PodRun, 'api' | 'signal'>): Prom
 
 async function replacePod(
   run: PodRun,
-  { node, image }: { readonly node: string; readonly image: string },
+  { node, image, release }: { readonly node: string; readonly image: string; readonly release: string },
 ): Promise<void> {
   const { api, clock, signal } = run;
+  const reportedError = agentErrors(run, release);
   const labelSelector = `app.kubernetes.io/name=${AGENT_SET}`;
   const refuseWithoutImage = imageWatch(clock);
   let isStuckReplaced = false;
@@ -190,9 +192,8 @@ async function replacePod(
     const fresh = states.find((state) => hasImage(state, image));
     if (old === undefined && fresh !== undefined && fresh.phase === 'ready') return { found: undefined };
     refuseWithoutImage(states);
-    return {
-      open: `node ${node}: ${fresh === undefined ? 'waiting for its new agent' : `${fresh.name}: ${fresh.reason ?? ''}`}`,
-    };
+    const lag = fresh === undefined ? 'waiting for its new agent' : `${fresh.name}: ${fresh.reason ?? ''}`;
+    return { open: withReported(`node ${node}: ${lag}`, await reportedError()) };
   };
   await waitUntil(
     run,

@@ -113,7 +113,8 @@ async function waitForRelease(run: PodRun, object: Manifest): Promise<void> {
   const down = (await readNodes(run.api, run.signal)).filter(({ isReady }) => !isReady).map((node) => node.name);
   if (kind === 'DaemonSet' && down.length > 0)
     run.onProgress(`not ready: ${down.join(', ')}; repair or delete these nodes, or the others do not all follow`);
-  await waitForWorkload(run, { kind, name });
+  // Those of the release that is left say why, and would end the wait. An image may not tell its release.
+  await waitForWorkload(run, { kind, name, release: releaseIn(mainImage(object)) ?? '' });
   await waitFor(run, name, async () => otherPods(object, await readPods(run.api, run.signal)));
 }
 

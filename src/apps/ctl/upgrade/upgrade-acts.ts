@@ -19,6 +19,7 @@ import type { UpgradeTarget } from '../../../upgrade/cluster/target.ts';
 import type { UpgradeAction, UpgradePlan, UpgradeStepData } from '../../../upgrade/cluster/upgrade-action.ts';
 import { planPreparation } from '../../../upgrade/host-endpoints/plan-preparation.ts';
 import { resourceActor } from '../../../upgrade/resource-steps.ts';
+import { agentErrors, withReported } from '../cluster/agent-errors.ts';
 import { DELETION } from '../cluster/cluster-acts.ts';
 import { openHelm } from '../cluster/helm.ts';
 import { REMOVAL } from '../cluster/end-servers.ts';
@@ -297,11 +298,14 @@ const PENDING_MS = 30_000;
 
 /** Waits for the operator of the release, and for what it rolls out. */
 async function awaitOperator(parts: UpgradeRun): Promise<void> {
-  const { run } = parts;
+  const { run, target } = parts;
   await waitForWorkload(run, { kind: 'Deployment', name: OPERATOR });
+  const reportedError = agentErrors(run, target.release);
   const look = async (): Promise<WaitState<undefined>> => {
     const open = await operatorLag(parts);
-    return open === undefined ? { found: undefined } : { open: `operator: ${open}` };
+    return open === undefined
+      ? { found: undefined }
+      : { open: withReported(`operator: ${open}`, await reportedError()) };
   };
   await waitUntil(
     run,
@@ -311,7 +315,7 @@ async function awaitOperator(parts: UpgradeRun): Promise<void> {
         hint: 'See "kubectl describe installation default" and the log of the operator; then run the command again',
       }),
   );
-  await waitForInstallation(run);
+  await waitForInstallation(run, 'available');
   await waitForWorkload(run, { kind: 'DaemonSet', name: AGENT_SET });
 }
 
