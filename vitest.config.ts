@@ -17,8 +17,8 @@ const patient = {
   setupFiles: './test/support/usage-of-file.ts',
 } as const;
 
-/** They share nothing but the processor: pure, or with files of their own. */
-const light = { pool: 'threads', isolate: false, maxWorkers: 2, sequence: { groupOrder: 1 } } as const;
+/** They share nothing but the processor: pure, or with files of their own. The longest of them wait for time limits. */
+const light = { pool: 'threads', isolate: false, maxWorkers: 4, sequence: { groupOrder: 1 } } as const;
 
 /** They have servers and namespaces of their own, and wait for them most of the time. */
 const together = { ...patient, maxWorkers: 5, sequence: { groupOrder: 1 } } as const;
