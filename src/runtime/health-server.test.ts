@@ -68,6 +68,17 @@ describe('the health endpoint', () => {
     expect(await ask(broken, '/metrics')).toEqual([500, 'broken\n']);
   });
 
+  it('says of a page that it was made for another request', async () => {
+    const render = async (): Promise<string> => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return '';
+    };
+    await using server = await startHealthServer(LOOPBACK, { ...WELL, metrics: { ...WELL.metrics, render } });
+    const both = [0, 1].map(async () => fetch(`http://127.0.0.1:${String(server.port)}/metrics`));
+    const shared = (await Promise.all(both)).map(({ headers }) => headers.get('cache-status'));
+    expect(shared.toSorted()).toEqual(['netplug; hit', null]);
+  });
+
   it('rejects other paths and methods', async () => {
     await using server = await startHealthServer(LOOPBACK, WELL);
     expect((await ask(server, '/'))[0]).toBe(404);

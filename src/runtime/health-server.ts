@@ -31,6 +31,8 @@ interface Page {
   readonly status: number;
   readonly text: string;
   readonly type?: string;
+  /** Whether it was made for another request. */
+  readonly isShared?: boolean;
 }
 
 const MAX_HEAD = 8192;
@@ -100,7 +102,10 @@ export async function startMetricsServer(
   address: ListenAddress,
   ports: Pick<HealthPorts, 'metrics' | 'log'>,
 ): Promise<HealthServer> {
-  const metrics = shared(async () => metricsPage(ports.metrics));
+  const metrics = shared(
+    async () => metricsPage(ports.metrics),
+    (page) => ({ ...page, isShared: true }),
+  );
   const pageFor = async (url: string): Promise<Page> => (url.split('?')[0] === '/metrics' ? metrics() : NO_PAGE);
   return listen(address, { ports, server: 'metrics', pageFor });
 }
@@ -185,12 +190,14 @@ async function serve({ ports, server, pageFor }: Served, head: string, socket: S
     ports.log.warning('HTTP request failed', { server, reason });
     return { status: 500, text: `${reason}\n` };
   });
-  const { status, text, type = 'text/plain; charset=utf-8' } = page;
+  const { status, text, type = 'text/plain; charset=utf-8', isShared = false } = page;
   const lines = [
     `HTTP/1.1 ${String(status)} ${STATUS_CODES[status] ?? ''}`,
     `content-type: ${type}`,
     `content-length: ${String(Buffer.byteLength(text))}`,
     'cache-control: no-store',
+    // RFC 9211: who needs the state after an act of his own asks again.
+    ...(isShared ? ['cache-status: netplug; hit'] : []),
     ...(status === 405 ? ['allow: GET, HEAD'] : []),
     'connection: close',
   ];
@@ -205,13 +212,13 @@ async function pageOf(head: string, method: string | undefined, find: () => Prom
   return method === 'GET' || method === 'HEAD' ? find() : NO_METHOD;
 }
 
-/** Returns a function that makes something, or returns what was made a moment ago for another who asked. */
-function shared<T>(make: () => Promise<T>): () => Promise<T> {
+/** Returns a function that makes something, or returns what was made a moment ago for another who asked, as `again` marks it. */
+function shared<T>(make: () => Promise<T>, again = (made: T): T => made): () => Promise<T> {
   let made: Promise<T> | undefined;
   let untilMs = Infinity;
   return async () => {
     const beganMs = performance.now();
-    if (made !== undefined && beganMs < untilMs) return made;
+    if (made !== undefined && beganMs < untilMs) return made.then(again);
     untilMs = Infinity;
     const making = make();
     made = making;
@@ -226,7 +233,10 @@ function shared<T>(make: () => Promise<T>): () => Promise<T> {
 
 function healthPages(ports: HealthPorts): (url: string) => Promise<Page> {
   const reasons = shared(ports.notReady);
-  const metrics = shared(async () => metricsPage(ports.metrics));
+  const metrics = shared(
+    async () => metricsPage(ports.metrics),
+    (page) => ({ ...page, isShared: true }),
+  );
   return async (url) => healthPage({ ...ports, notReady: reasons }, metrics, url);
 }
 

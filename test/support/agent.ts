@@ -12,10 +12,10 @@ export type Mode = 'agent' | 'standalone';
 export interface Agent extends Service, AsyncDisposable {
   /** For NETPLUG_SOCKET of the programs that shall find it. */
   readonly socket: string;
-  /** Asks its health endpoint; `body` is empty without an answer. */
+  /** Asks its health endpoint; `body` is empty without an answer. One that is shared may have been made before the question. */
   ask(
     path: '/healthz' | '/readyz' | `/readyz?pod=${string}` | '/metrics',
-  ): Promise<{ readonly status: number; readonly body: string }>;
+  ): Promise<{ readonly status: number; readonly body: string; readonly isShared: boolean }>;
   /** Waits until it can serve calls; rejects when it ends instead. */
   ready(): Promise<void>;
   /** Waits until it has no call under way and everything it has decided is in the datastore, or it has ended. */
@@ -80,16 +80,20 @@ export async function launchAgent(
       '--max-time',
       '20',
       '--write-out',
-      '\n%{http_code}',
+      '\n%header{cache-status}\n%{http_code}',
       `http://${HEALTH}${path}`,
     ];
     const { stdout } = await node.run(command);
-    const end = stdout.lastIndexOf('\n');
-    return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };
+    const lines = stdout.split('\n');
+    const [cacheStatus = '', status] = lines.splice(-2);
+    return { status: Number(status), body: lines.join('\n'), isShared: cacheStatus.endsWith('hit') };
   };
   const settled = async (): Promise<void> =>
     until(
-      async () => hasEnded || isIdle((await ask('/metrics')).body),
+      async () => {
+        const { body, isShared } = await ask('/metrics');
+        return hasEnded || (!isShared && isIdle(body));
+      },
       () => `everything is published; the agent says:\n${service.log()}`,
     );
   const ready = async (): Promise<void> => {
