@@ -31,8 +31,6 @@ interface Page {
   readonly status: number;
   readonly text: string;
   readonly type?: string;
-  /** Whether it was made for another request. */
-  readonly isShared?: boolean;
 }
 
 const MAX_HEAD = 8192;
@@ -61,10 +59,12 @@ export async function startHealthServer(address: ListenAddress, ports: HealthPor
 
 /**
  * Serves the pages of `startHealthServer` at a socket that only the user of this process and root may connect to, so that no
- * other user can keep probes from it. Replaces a socket at the path. @throws agent/health-failed when it cannot
+ * other user can keep probes from it. Each page is made when it is asked for. Replaces a socket at the path. @throws agent/health-failed when it cannot
  */
 export async function startProbeServer(path: string, ports: HealthPorts): Promise<AsyncDisposable> {
-  const server = createPageServer({ ports, server: 'probes', pageFor: healthPages(ports) });
+  const metrics = async (): Promise<Page> => metricsPage(ports.metrics);
+  const pageFor = async (url: string): Promise<Page> => healthPage(ports, metrics, url);
+  const server = createPageServer({ ports, server: 'probes', pageFor });
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   try {
     server.listen({ path: draft });
@@ -102,10 +102,7 @@ export async function startMetricsServer(
   address: ListenAddress,
   ports: Pick<HealthPorts, 'metrics' | 'log'>,
 ): Promise<HealthServer> {
-  const metrics = shared(
-    async () => metricsPage(ports.metrics),
-    (page) => ({ ...page, isShared: true }),
-  );
+  const metrics = shared(async () => metricsPage(ports.metrics));
   const pageFor = async (url: string): Promise<Page> => (url.split('?')[0] === '/metrics' ? metrics() : NO_PAGE);
   return listen(address, { ports, server: 'metrics', pageFor });
 }
@@ -190,14 +187,12 @@ async function serve({ ports, server, pageFor }: Served, head: string, socket: S
     ports.log.warning('HTTP request failed', { server, reason });
     return { status: 500, text: `${reason}\n` };
   });
-  const { status, text, type = 'text/plain; charset=utf-8', isShared = false } = page;
+  const { status, text, type = 'text/plain; charset=utf-8' } = page;
   const lines = [
     `HTTP/1.1 ${String(status)} ${STATUS_CODES[status] ?? ''}`,
     `content-type: ${type}`,
     `content-length: ${String(Buffer.byteLength(text))}`,
     'cache-control: no-store',
-    // RFC 9211: who needs the state after an act of his own asks again.
-    ...(isShared ? ['cache-status: netplug; hit'] : []),
     ...(status === 405 ? ['allow: GET, HEAD'] : []),
     'connection: close',
   ];
@@ -212,13 +207,13 @@ async function pageOf(head: string, method: string | undefined, find: () => Prom
   return method === 'GET' || method === 'HEAD' ? find() : NO_METHOD;
 }
 
-/** Returns a function that makes something, or returns what was made a moment ago for another who asked, as `again` marks it. */
-function shared<T>(make: () => Promise<T>, again = (made: T): T => made): () => Promise<T> {
+/** Returns a function that makes something, or returns what was made a moment ago for another who asked. */
+function shared<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   let untilMs = Infinity;
   return async () => {
     const beganMs = performance.now();
-    if (made !== undefined && beganMs < untilMs) return made.then(again);
+    if (made !== undefined && beganMs < untilMs) return made;
     untilMs = Infinity;
     const making = make();
     made = making;
@@ -233,10 +228,7 @@ function shared<T>(make: () => Promise<T>, again = (made: T): T => made): () => 
 
 function healthPages(ports: HealthPorts): (url: string) => Promise<Page> {
   const reasons = shared(ports.notReady);
-  const metrics = shared(
-    async () => metricsPage(ports.metrics),
-    (page) => ({ ...page, isShared: true }),
-  );
+  const metrics = shared(async () => metricsPage(ports.metrics));
   return async (url) => healthPage({ ...ports, notReady: reasons }, metrics, url);
 }
 

@@ -12,10 +12,10 @@ export type Mode = 'agent' | 'standalone';
 export interface Agent extends Service, AsyncDisposable {
   /** For NETPLUG_SOCKET of the programs that shall find it. */
   readonly socket: string;
-  /** Asks its health endpoint; `body` is empty without an answer. One that is shared may have been made before the question. */
+  /** Asks its health endpoint, whose pages may have been made a moment before; `body` is empty without an answer. */
   ask(
     path: '/healthz' | '/readyz' | `/readyz?pod=${string}` | '/metrics',
-  ): Promise<{ readonly status: number; readonly body: string; readonly isShared: boolean }>;
+  ): Promise<{ readonly status: number; readonly body: string }>;
   /** Waits until it can serve calls; rejects when it ends instead. */
   ready(): Promise<void>;
   /** Waits until it has no call under way and everything it has decided is in the datastore, or it has ended. */
@@ -73,27 +73,25 @@ export async function launchAgent(
   });
   let hasEnded = false;
   void service.ended.then(() => (hasEnded = true));
-  const ask: Agent['ask'] = async (path) => {
-    const command = [
+  const curl = async (...args: string[]): ReturnType<Agent['ask']> => {
+    const { stdout } = await node.run([
       'curl',
       '--silent',
       '--max-time',
       '20',
       '--write-out',
-      '\n%header{cache-status}\n%{http_code}',
-      `http://${HEALTH}${path}`,
-    ];
-    const { stdout } = await node.run(command);
-    const lines = stdout.split('\n');
-    const [cacheStatus = '', status] = lines.splice(-2);
-    return { status: Number(status), body: lines.join('\n'), isShared: cacheStatus.endsWith('hit') };
+      '\n%{http_code}',
+      ...args,
+    ]);
+    const end = stdout.lastIndexOf('\n');
+    return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };
   };
+  const ask: Agent['ask'] = async (path) => curl(`http://${HEALTH}${path}`);
+  const probes = join(dirname(socket), 'probes.sock');
   const settled = async (): Promise<void> =>
     until(
-      async () => {
-        const { body, isShared } = await ask('/metrics');
-        return hasEnded || (!isShared && isIdle(body));
-      },
+      // Of this page there is none from before the call.
+      async () => hasEnded || isIdle((await curl('--unix-socket', probes, 'http://agent/metrics')).body),
       () => `everything is published; the agent says:\n${service.log()}`,
     );
   const ready = async (): Promise<void> => {
