@@ -59,12 +59,11 @@ export async function startHealthServer(address: ListenAddress, ports: HealthPor
 
 /**
  * Serves the pages of `startHealthServer` at a socket that only the user of this process and root may connect to, so that no
- * other user can keep probes from it. Each page is made when it is asked for. Replaces a socket at the path. @throws agent/health-failed when it cannot
+ * other user can keep probes from it. Each page is made when it is asked for. Replaces a socket at the path.
+ * @throws agent/health-failed when it cannot
  */
 export async function startProbeServer(path: string, ports: HealthPorts): Promise<AsyncDisposable> {
-  const metrics = async (): Promise<Page> => metricsPage(ports.metrics);
-  const pageFor = async (url: string): Promise<Page> => healthPage(ports, metrics, url);
-  const server = createPageServer({ ports, server: 'probes', pageFor });
+  const server = createPageServer({ ports, server: 'probes', pageFor: healthPages(ports, (make) => make) });
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   try {
     server.listen({ path: draft });
@@ -226,9 +225,9 @@ function shared<T>(make: () => Promise<T>): () => Promise<T> {
   };
 }
 
-function healthPages(ports: HealthPorts): (url: string) => Promise<Page> {
-  const reasons = shared(ports.notReady);
-  const metrics = shared(async () => metricsPage(ports.metrics));
+function healthPages(ports: HealthPorts, share: typeof shared = shared): (url: string) => Promise<Page> {
+  const reasons = share(ports.notReady);
+  const metrics = share(async () => metricsPage(ports.metrics));
   return async (url) => healthPage({ ...ports, notReady: reasons }, metrics, url);
 }
 
